@@ -1,0 +1,430 @@
+"""What one engine release does, as data: the document that a scan writes and the gate reads.
+
+A profile is derived from a release's own source by `drafters engine scan`; nothing in it is typed in by hand.
+It is one JSON document per release. The classes below are its schema (and the gate's fast reader); the rule
+language is small on purpose, and `drafter_contracts.engines.capture` is its only interpreter.
+
+Rule language
+-------------
+* An *expression* is a string over the target's depth N: "2", "N", "N//2", "N-3", "N//2+1".
+* A *shift* turns the ids of a drafter's config into boundaries: the first shift whose `when` holds applies to
+  the whole list. Conditions: "always", "first==C", "max==N", "min>=C".
+* A *guard* is a refusal by the engine's own setter. Conditions: "unsorted", "duplicate", "empty",
+  "id<C", "id>=N", "id>N", "id==N-1" (true if any id is so).
+* A *region* says what happens to a boundary: "capture", "drop" (silently), "error" (with the exception's
+  name), "wrap" (Python's negative index: boundary N + b).
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+SCHEMA = "drafters.engine-profile.v1"
+
+#: Method names as keys of `Target.methods` and `Profile.readings`.
+METHODS = ("EAGLE3", "DFLASH", "DSPARK")
+
+FITTED = "fitted"
+OPAQUE = "opaque"
+BROKEN = "broken"
+ABSENT = "absent"
+
+
+class Source(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A place in the release: file below `sglang/srt`, function, first line."""
+
+    file: str
+    function: str = ""
+    line: int = 0
+
+    def text(self) -> str:
+        """ "models/llama.py:929 (LlamaForCausalLM.set_eagle3_layers_to_capture)"."""
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{place} ({self.function})" if self.function else place
+
+
+class Shift(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Add `add` to every id of the list when `when` holds."""
+
+    add: int
+    when: str = "always"
+
+
+class Guard(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The setter raises `error` when any id is as `when` says."""
+
+    when: str
+    error: str
+
+
+class Region(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What happens to a boundary in this region.
+
+    Attributes:
+        action: "capture", "drop", "error" or "wrap".
+        error: Exception name, for "error".
+        phase: "setter" (at start-up) or "forward" (at the first batch), for "error".
+    """
+
+    action: str = "capture"
+    error: str = ""
+    phase: str = "forward"
+
+
+_CAPTURE = Region()
+_DROP = Region("drop")
+
+
+class CaptureRule(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the forward pass does with the boundaries that the setter asked for.
+
+    Attributes:
+        state: The state that is captured: "residual", "stream_mean", or free text for a state that is
+            not a residual stream at all (an engine defect: then no drafter can be served rightly).
+        negative: Region for boundaries below 0.
+        zero: Region for boundary 0, the embedding output.
+        last: Region for boundary N.
+        above: Region for boundaries above N.
+        order: "ascending" (by layer) or "given" (as listed in the config).
+        duplicates: "once" (collapse) or "repeat".
+        short: Exception raised when fewer states were captured than asked for; "" if nobody looks.
+    """
+
+    state: str = "residual"
+    negative: Region = _DROP
+    zero: Region = _CAPTURE
+    last: Region = _DROP
+    above: Region = _DROP
+    order: str = "ascending"
+    duplicates: str = "once"
+    short: str = ""
+
+
+class CaptureMethod(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How one target class captures for one method.
+
+    Attributes:
+        status: "fitted" (the rules below reproduce the release's own code on every probe), "opaque" (no rule
+            fits; the gate answers unknown), "broken" (the hook exists and cannot work in this release).
+        reason: For opaque and broken: what was seen.
+        source: The setter.
+        forward: The forward pass that captures.
+        depth: Path of the config key that the setter takes N from, e.g. "text_config.num_hidden_layers".
+        default: Boundaries captured when no ids are given, as expressions; None if ids are required.
+        shifts: How given ids become boundaries.
+        guards: What the setter refuses.
+        capture: What the forward pass does with them.
+        sticky: A second call of the setter adds to the first (per-layer flags), so that eager execution after
+            CUDA-graph capture with other ids captures the union.
+        last_rank_only: The setter does nothing except on the last pipeline stage.
+    """
+
+    status: str
+    reason: str = ""
+    source: Source | None = None
+    forward: Source | None = None
+    depth: str = "num_hidden_layers"
+    default: tuple[str, ...] | None = None
+    shifts: tuple[Shift, ...] = ()
+    guards: tuple[Guard, ...] = ()
+    capture: CaptureRule = CaptureRule()
+    sticky: bool = False
+    last_rank_only: bool = False
+
+
+class ReadingShift(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Ids are moved before they reach the setter, for these targets and drafters only."""
+
+    add: int
+    target_model_type: str = ""
+    drafter_architectures: tuple[str, ...] = ()
+
+
+class IdReading(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How a release finds the capture ids of a method in the drafter's config.
+
+    Attributes:
+        keys: Dotted config keys, first hit wins. Empty: the release reads none, ids are ignored.
+        switch: Dotted key that turns aux capture off when false; "" if the release has none.
+        missing: "default" (the target class's default list), "formula" (spread evenly, see `capture.even_ids`)
+            or "error".
+        broken: What a value of the wrong kind (null, text, a missing parent) leads to: "default" or "error".
+        error: Exception name, where missing or broken is "error".
+        range_low: Lowest id accepted, or None where the release does not look.
+        range_high: Expression of the highest id accepted ("N-1"), or "" where the release does not look.
+        shifts: Moves applied before the setter sees the ids.
+        requires: Dotted keys that must be present and positive (DSPARK: "markov_rank").
+        hooks: Setter names in order of preference, e.g. ["set_dspark_layers_to_capture", "set_dflash_..."].
+        source: Where it is read.
+    """
+
+    keys: tuple[str, ...] = ()
+    switch: str = ""
+    missing: str = "default"
+    broken: str = "default"
+    error: str = ""
+    range_low: int | None = None
+    range_high: str = ""
+    shifts: tuple[ReadingShift, ...] = ()
+    requires: tuple[str, ...] = ()
+    hooks: tuple[str, ...] = ()
+    source: Source | None = None
+
+
+class GraphReplay(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What CUDA-graph replay (decode and verify steps) captures.
+
+    Attributes:
+        ids: "same" (as eager execution) or "default" (the graph runner calls the setter again without ids before
+            it records, and the configured ids are set only afterwards).
+        source: The call that decides.
+        disabled_by: Flags that turn graphs off, so that only eager execution remains.
+    """
+
+    ids: str = "same"
+    source: Source | None = None
+    disabled_by: tuple[str, ...] = ()
+
+
+class Drafter(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one drafter class of the release does with a drafter's config and weights.
+
+    Attributes:
+        kind: Method it belongs to: "EAGLE", "EAGLE3", "DFLASH", "DFLASH2", "DSPARK", "NEXTN", "P-EAGLE", ...
+        status: "fitted" or "opaque".
+        reason: For opaque: what was seen.
+        source: The class that owns `fc`.
+        taps: Where the number of taps is read, in precedence: dotted keys ("num_aux_hidden_states"), "len(KEY)"
+            for the length of a list, or a literal number as text ("3").
+        width: Where the width of one tap is read, in precedence ("target_hidden_size", "hidden_size").
+        bias: Whether `fc` gets a bias: "no", "yes", or the dotted key that decides ("bias").
+        norm_before_fc: Dotted keys that switch one norm over the concatenation on; empty: not implemented.
+        fc_norm: Dotted keys that switch per-chunk norms on; empty: not implemented.
+        norm_output: Dotted keys that make the normed state the recycled one; empty: not implemented.
+        skips_fc: `fc` is skipped when the incoming width equals the drafter's own (the silent path).
+        max_layers: Most draft layers it accepts, 0 for no limit.
+        keys: Every config key it reads, dotted, sorted.
+        loads: Tensor names (of the scanner's list of well-known names) that it loads.
+        ignores: Those that it drops without a message.
+        embed: "target" (always replaced by the target's), "own", or "target unless target_hidden_size differs".
+        lm_head: What happens per case: keys "tied", "draft_vocab_null", "own" to "target" | "own" | "embed".
+        vocab_map: Tensor that maps draft to target ids ("d2t"), or "".
+    """
+
+    kind: str
+    status: str = FITTED
+    reason: str = ""
+    source: Source | None = None
+    taps: tuple[str, ...] = ()
+    width: tuple[str, ...] = ()
+    bias: str = "no"
+    norm_before_fc: tuple[str, ...] = ()
+    fc_norm: tuple[str, ...] = ()
+    norm_output: tuple[str, ...] = ()
+    skips_fc: bool = False
+    max_layers: int = 0
+    keys: tuple[str, ...] = ()
+    loads: tuple[str, ...] = ()
+    ignores: tuple[str, ...] = ()
+    embed: str = ""
+    lm_head: dict[str, str] = msgspec.field(default_factory=dict)
+    vocab_map: str = ""
+
+
+class Flag(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True):
+    """One launch option, as argparse knows it.
+
+    Attributes:
+        names: Option strings, e.g. ("--tensor-parallel-size", "--tp-size"); a positional has one bare name.
+        dest: Attribute it sets.
+        action: "store", "store_true", "store_false", "store_const", "append", "help", "version" or another
+            action's class name.
+        type: "str", "int", "float", "json", "bool" or the name of the release's own converter.
+        nargs: argparse's nargs as text ("", "+", "*", "?", "2").
+        choices: Accepted values, or None.
+        default: Value when absent (JSON values only).
+        const: Constant of store_const.
+        required: Whether argparse insists on it.
+        deprecated: The release's own word, when it calls the flag deprecated.
+    """
+
+    names: tuple[str, ...]
+    dest: str
+    action: str = "store"
+    type: str = "str"
+    nargs: str = ""
+    choices: tuple[str | int | float | bool | None, ...] | None = None
+    default: msgspec.Raw | object | None = None
+    const: object | None = None
+    required: bool = False
+    deprecated: str = ""
+
+
+class Triple(msgspec.Struct, frozen=True, array_like=True):
+    """Draft steps, branches per step and draft tokens (the root included)."""
+
+    steps: int
+    topk: int
+    draft_tokens: int
+
+
+class SpeculativeRules(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The silent adjustments of the speculative arguments of a release.
+
+    Attributes:
+        algorithms: Accepted values of --speculative-algorithm, after upper-casing where `upper` is set.
+        open: The flag takes any text (plugins register algorithms).
+        upper: The value is upper-cased first.
+        aliases: Value to algorithm, e.g. NEXTN to EAGLE.
+        auto: Target architecture to the triple chosen when none of the three is given; "*" for all others.
+        partial: Which of the three are given ("steps", "steps+topk", "topk", ...) to the exception raised, for
+            those combinations that raise.
+        topk1_tokens: Expression over S (steps) that draft tokens are forced to when topk is 1 ("S+1"), or "".
+        fixed: Algorithm to values that are forced ("DFLASH" to {"steps": "1", "topk": "1"}).
+        bundled: Target architectures whose own checkpoint is the drafter when no draft path is given.
+        topk_needs: topk above 1 with page size above 1 is accepted on these attention backends only;
+            None if the release does not look.
+        topk_rejects: Attention backends that refuse topk above 1.
+        overlap: "off", "on", "env:NAME" (only with that variable) - the overlap scheduler under speculation.
+        limits: Other refusals, as (condition text, exception, source) that a rule quotes.
+        source: Where it is done.
+    """
+
+    algorithms: tuple[str, ...] = ()
+    open: bool = False
+    upper: bool = False
+    aliases: dict[str, str] = msgspec.field(default_factory=dict)
+    auto: dict[str, Triple] = msgspec.field(default_factory=dict)
+    partial: dict[str, str] = msgspec.field(default_factory=dict)
+    topk1_tokens: str = ""
+    fixed: dict[str, dict[str, str]] = msgspec.field(default_factory=dict)
+    bundled: tuple[str, ...] = ()
+    topk_needs: tuple[str, ...] | None = None
+    topk_rejects: tuple[str, ...] = ()
+    overlap: str = ""
+    limits: tuple[tuple[str, str, str], ...] = ()
+    source: Source | None = None
+
+
+class ConfigFile(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How `--config FILE` is merged into argv.
+
+    Attributes:
+        forms: "two-token" (`--config F` only) and, where supported, "equals" (`--config=F`).
+        position: Where the file's options go: "front" (so that the command line wins) or "in place".
+        mapping: How a mapping is written as a value: "json" or "repr".
+        list_separator: "nargs" (one token per item).
+        false_flag: What `false` does on a store_true option: "omit".
+        rejects_actions: Options with actions other than store and store_true raise.
+        suffixes: Accepted file suffixes.
+        source: Where it is done.
+    """
+
+    forms: tuple[str, ...] = ()
+    position: str = "front"
+    mapping: str = "repr"
+    list_separator: str = "nargs"
+    false_flag: str = "omit"
+    rejects_actions: bool = False
+    suffixes: tuple[str, ...] = (".yaml", ".yml")
+    source: Source | None = None
+
+
+class Overrides(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How `--json-model-override-args` reaches the configs.
+
+    Attributes:
+        target: It is applied to the target's config.
+        drafter: It is applied to the drafter's config too.
+        merge: "replace" (a key's whole value is replaced, nested objects are not merged).
+        source: Where it is done.
+    """
+
+    target: bool = True
+    drafter: bool = False
+    merge: str = "replace"
+    source: Source | None = None
+
+
+class LaunchRules(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Everything about the launch command of a release."""
+
+    flags: tuple[Flag, ...] = ()
+    speculative: SpeculativeRules = SpeculativeRules()
+    config_file: ConfigFile | None = None
+    overrides: Overrides = Overrides()
+    entries: tuple[str, ...] = ("launch_server",)
+    plugins: str = ""
+    draft_quantization: str = ""
+    draft_context: str = ""
+
+
+class Profile(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One release.
+
+    Attributes:
+        schema: `SCHEMA`.
+        engine: "sglang".
+        release: Version as published, e.g. "0.5.12.post1".
+        sources: File below `sglang/srt` to the first 16 hex digits of its sha256: what this profile was derived from.
+        readings: Method to how its ids are read.
+        graphs: Method to what graph replay captures.
+        rules: Distinct capture rules; targets refer to them by index.
+        targets: Target architecture to method to index into `rules`. An architecture that the release registers
+            without any capture hook has an empty mapping; one that it does not register is absent.
+        drafters: Drafter architecture to what its class does.
+        launch: The launch command.
+        scan_version: Version of the scanner's rule language.
+    """
+
+    schema: str
+    engine: str
+    release: str
+    sources: dict[str, str] = msgspec.field(default_factory=dict)
+    readings: dict[str, IdReading] = msgspec.field(default_factory=dict)
+    graphs: dict[str, GraphReplay] = msgspec.field(default_factory=dict)
+    rules: tuple[CaptureMethod, ...] = ()
+    targets: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
+    drafters: dict[str, Drafter] = msgspec.field(default_factory=dict)
+    launch: LaunchRules = LaunchRules()
+    scan_version: int = 1
+
+    @property
+    def name(self) -> str:
+        """ "sglang 0.5.9", for messages."""
+        return f"{self.engine} {self.release}"
+
+    def capture_method(self, architecture: str, method: str) -> CaptureMethod | None:
+        """The rule of a target class for a method, or None if the class has no hook (or is not registered)."""
+        index = self.targets.get(architecture, {}).get(method)
+        return None if index is None else self.rules[index]
+
+
+class Advisory(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Something that a scan cannot see, found by reading or running; shown as a finding with its source.
+
+    Attributes:
+        id: Stable id, e.g. "SGLANG-EMBEDDING-ALIAS".
+        first: First release it holds for ("" for the oldest).
+        last: Last release it holds for ("" for still true).
+        architectures: Target architectures, empty for all.
+        methods: Methods, empty for all.
+        when: "always", "tap:0" (boundary 0 is captured), "tbo" (two-batch overlap on), "pp" (pipeline parallel), ...
+        severity: "note", "warn" or "refuse".
+        effect: What happens, one sentence.
+        source: File and line in the release.
+        evidence: How it is known: "read", "run", "upstream report URL".
+        remedy: What to do.
+    """
+
+    id: str
+    effect: str
+    source: str
+    evidence: str
+    severity: str = "warn"
+    first: str = ""
+    last: str = ""
+    architectures: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
+    when: str = "always"
+    remedy: str = ""

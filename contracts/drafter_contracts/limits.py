@@ -1,0 +1,24 @@
+"""Every limit of this package, with its unit. Bad input stops here, before it costs memory or time."""
+
+from __future__ import annotations
+
+#: Largest safetensors header read, bytes. A drafter's is about 2 kB; 97 % of the Hub's are under 100 kB.
+header_max_bytes = 4 * 1024 * 1024
+#: Largest shard index read, bytes.
+index_max_bytes = 16 * 1024 * 1024
+#: Largest config.json (drafter's or target's) read, bytes.
+config_max_bytes = 1024 * 1024
+#: Largest drafters-manifest.json read, bytes.
+manifest_max_bytes = 1024 * 1024
+#: Largest `--config` file of a launch read, bytes.
+launch_config_max_bytes = 1024 * 1024
+#: Most decoder layers a target may have (loop models included).
+target_max_layers = 4096
+#: Most taps of one layout.
+layout_max_taps = 256
+#: Largest source file of an engine that the scanner reads, bytes.
+scan_file_max_bytes = 8 * 1024 * 1024
+#: Memory of a scanning child process, bytes.
+scan_memory_max_bytes = 4 * 1024 * 1024 * 1024
+#: CPU time of a scanning child process, seconds.
+scan_cpu_max_seconds = 900

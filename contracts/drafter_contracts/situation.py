@@ -1,0 +1,117 @@
+"""What a check looks at: drafter, target, engine and launch, read once and handed to every rule."""
+
+from __future__ import annotations
+
+import msgspec
+
+from drafter_contracts.checkpoint.facts import DrafterFacts
+from drafter_contracts.engines.capture import EffectiveCapture
+from drafter_contracts.engines.profile import Advisory, CaptureMethod, Drafter, Profile
+from drafter_contracts.layout import CaptureLayout
+from drafter_contracts.serving.launch import ServingConfig, TargetFacts
+
+
+class StatedLayout(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The layout that the drafter was trained on, and on whose word.
+
+    Attributes:
+        layout: The layout.
+        origin: "manifest", "option" or "config".
+        detail: File, option or config key it came from, for the output.
+        confidence: Of a config reading (see `checkpoint.facts`); "declared" for manifest and option.
+    """
+
+    layout: CaptureLayout
+    origin: str
+    detail: str
+    confidence: str = "declared"
+
+
+class Requirements(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a manifest records beyond what can be read off the bytes. None or empty: not recorded.
+
+    Attributes:
+        source: Where this was read ("drafters-manifest.json"), for messages.
+        target_name: The target's name.
+        target_architecture: Its class.
+        target_layers: Its depth.
+        target_hidden_size: Its width.
+        target_vocab_size: Its vocabulary.
+        target_tokenizer_sha256: Digest of its tokenizer.json.
+        trained_context: Longest context trained on, tokens.
+        trained_block_size: Block size trained with (parallel drafters), or steps unrolled in training.
+        dtype: Dtype that the drafter must run in.
+        embeddings: "own" or "target": whose embeddings it was trained with.
+        lm_head: "own" or "target".
+        rope_theta: RoPE base actually trained with, if it differs from the config's.
+        norm_output: Which state is recycled.
+        norm_before_residual: Which state feeds the residual.
+        speculative_tokens: Drafted tokens per step that it is recommended with (vLLM's K: root not counted).
+        thinking_mode: Chat mode it was trained on, free text.
+        rotated: Whether it was trained on a rotated residual basis (QuaRot and kin).
+    """
+
+    source: str = ""
+    target_name: str = ""
+    target_architecture: str = ""
+    target_layers: int | None = None
+    target_hidden_size: int | None = None
+    target_vocab_size: int | None = None
+    target_tokenizer_sha256: str = ""
+    trained_context: int | None = None
+    trained_block_size: int | None = None
+    dtype: str = ""
+    embeddings: str = ""
+    lm_head: str = ""
+    rope_theta: float | None = None
+    norm_output: bool | None = None
+    norm_before_residual: bool | None = None
+    speculative_tokens: int | None = None
+    thinking_mode: str = ""
+    rotated: bool | None = None
+
+
+class Situation(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One drafter, one target, one engine release, one launch.
+
+    Attributes:
+        serving: The launch as this release reads it.
+        profile: The engine release; None if no profile is known (`engine` names what was asked for).
+        engine: "sglang 0.5.9", or what is known of it.
+        drafter: The drafter's facts; None if its files cannot be read (`drafter_problem` says why).
+        drafter_name: What to call it in messages.
+        drafter_problem: Why there are no facts.
+        target: The target's facts; None if its config cannot be read (`target_problem` says why).
+        target_problem: Why there are no facts.
+        stated: The layout trained on; None if nothing states it.
+        requirements: What a manifest records beyond that.
+        method: Method as keys of the profile: "EAGLE3", "DFLASH", "DSPARK", or "" where no aux capture is involved.
+        rule: The target class's capture rule in this release for that method, or None.
+        draft_class: What this release's class for the drafter's architecture does, or None.
+        ids: Capture ids that this release reads from the drafter's config, or None.
+        ids_key: Where they were read.
+        ids_error: Exception that the release raises while reading them, or "".
+        capture: What this launch will capture, or None where it cannot be evaluated.
+        advisories: Those that concern this release.
+        other_profiles: Releases whose profiles can be consulted for a remedy, oldest first.
+    """
+
+    serving: ServingConfig
+    profile: Profile | None = None
+    engine: str = ""
+    drafter: DrafterFacts | None = None
+    drafter_name: str = ""
+    drafter_problem: str = ""
+    target: TargetFacts | None = None
+    target_problem: str = ""
+    stated: StatedLayout | None = None
+    requirements: Requirements = Requirements()
+    method: str = ""
+    rule: CaptureMethod | None = None
+    draft_class: Drafter | None = None
+    ids: tuple[int, ...] | None = None
+    ids_key: str = ""
+    ids_error: str = ""
+    capture: EffectiveCapture | None = None
+    advisories: tuple[Advisory, ...] = ()
+    other_profiles: tuple[Profile, ...] = ()

@@ -8,6 +8,8 @@ the input of the target's `lm_head`, never equal to boundary N.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import msgspec
 
 from drafter_contracts import limits
@@ -90,7 +92,7 @@ class CaptureLayout(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def ascending(self) -> bool:
         """Whether taps are concatenated in strictly ascending layer order, as engines do it."""
-        return all(a < b for a, b in zip(self.taps, self.taps[1:], strict=False))
+        return all(a < b for a, b in pairwise(self.taps))
 
     def check(self, num_layers: int | None = None) -> CaptureLayout:
         """Return self if this layout can exist on a target of `num_layers` layers.
@@ -166,4 +168,6 @@ def describe_taps(taps: Sequence[Tap]) -> str:
         return ", ".join(tap.label() for tap in taps)
     outputs = ["embedding" if tap.boundary == 0 else str(tap.output_id) for tap in taps]
     plain = ", ".join(str(tap.boundary) for tap in taps)
-    return f"boundar{'y' if len(taps) == 1 else 'ies'} {plain} (output{'' if len(taps) == 1 else 's'} of layer{'' if len(taps) == 1 else 's'} {', '.join(outputs)})"
+    if len(taps) == 1:
+        return f"boundary {plain} ({'embedding output' if taps[0].boundary == 0 else f'output of layer {outputs[0]}'})"
+    return f"boundaries {plain} (outputs of layers {', '.join(outputs)})"

@@ -5,6 +5,8 @@ The only place that knows what the rule language means. Pure: profile data and n
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import msgspec
 
 from drafter_contracts.engines.profile import BROKEN, FITTED, CaptureMethod, GraphReplay, Guard, IdReading, Region
@@ -90,7 +92,7 @@ def _holds(when: str, ids: Sequence[int], n: int) -> bool:
     if when == "always":
         return True
     if when == "unsorted":
-        return any(a > b for a, b in zip(ids, ids[1:], strict=False))
+        return any(a > b for a, b in pairwise(ids))
     if when == "duplicate":
         return len(set(ids)) != len(ids)
     if when == "empty":

@@ -38,7 +38,7 @@ class Source(msgspec.Struct, frozen=True, omit_defaults=True):
     line: int = 0
 
     def text(self) -> str:
-        """ "models/llama.py:929 (LlamaForCausalLM.set_eagle3_layers_to_capture)"."""
+        """The place as text: "models/llama.py:929 (LlamaForCausalLM.set_eagle3_layers_to_capture)"."""
         place = f"{self.file}:{self.line}" if self.line else self.file
         return f"{place} ({self.function})" if self.function else place
 
@@ -391,7 +391,7 @@ class Profile(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def name(self) -> str:
-        """ "sglang 0.5.9", for messages."""
+        """Engine and release for messages, e.g. "sglang 0.5.9"."""
         return f"{self.engine} {self.release}"
 
     def capture_method(self, architecture: str, method: str) -> CaptureMethod | None:

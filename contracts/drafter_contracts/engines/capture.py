@@ -45,11 +45,13 @@ class EffectiveCapture(msgspec.Struct, frozen=True, omit_defaults=True):
         eager: What eager execution captures.
         replay: What graph replay captures; None where graphs are off or replay is the same as eager execution.
         defaulted: The class's default list was used because no ids were read.
+        undetermined: Why graph replay cannot be told from the profile (then `replay` says nothing), or "".
     """
 
     eager: Capture
     replay: Capture | None = None
     defaulted: bool = False
+    undetermined: str = ""
 
 
 def evaluate_expression(expression: str, n: int) -> int:
@@ -218,6 +220,8 @@ def effective_capture(
     defaulted = ids is None
     if not graphs_on or graphs is None or graphs.ids == "same":
         return EffectiveCapture(eager, None, defaulted)
+    if graphs.ids != "default":
+        return EffectiveCapture(eager, None, defaulted, graphs.reason or "graph replay is not known")
     replay = capture_once(method, n, None)
     if method.sticky and not eager.error and not replay.error:
         union = tuple(sorted({*replay.requested, *eager.requested}))
@@ -229,7 +233,7 @@ def read_ids(reading: IdReading, config: dict[str, object], *, n: int) -> tuple[
     """Capture ids that a release finds in a drafter's config.
 
     Args:
-        reading: The release's reading of the method.
+        reading: The release's reading of the method, fitted (see `IdReading.status`).
         config: The drafter's config as the engine sees it (overrides applied).
         n: Decoder layers of the target, for the release's own range check and formula.
 
@@ -237,40 +241,81 @@ def read_ids(reading: IdReading, config: dict[str, object], *, n: int) -> tuple[
         ids (None: none found, the class's default applies), the dotted key they were read from (or "formula",
         or "" for none), and the name of the exception that the release raises instead (or "").
     """
+    error = reading.error or "ValueError"
     for key in reading.keys:
+        present, value = find(config, key)
+        if value is None:
+            if present and key in reading.null_stops:
+                break
+            continue
+        ids = _ids_of(value, coerces=reading.coerces)
+        if ids is None:
+            return None, key, {"error": error, "setter": "TypeError"}.get(reading.broken, "")
+        if not ids and reading.empty == "error":
+            return None, key, error
+        if key not in reading.unchecked and not _in_range(reading, ids, n):
+            return None, key, error
+        return ids, key, ""
+    if reading.missing == "error":
+        return None, "", error
+    if reading.missing == "formula":
+        layers = config.get("num_hidden_layers")
+        usable = isinstance(layers, int) and not isinstance(layers, bool) and layers > 0 and n > 0
+        if usable and (layers == 1 or n >= 4):
+            return even_ids(n, int(layers)), "formula", ""  # type: ignore[call-overload]
+        return None, "formula", error
+    return None, "", ""
+
+
+def capture_switched_off(reading: IdReading, config: dict[str, object]) -> bool:
+    """Whether the drafter's config turns the capture of aux hidden states off (`IdReading.switch`)."""
+    if not reading.switch:
+        return False
+    present, value = find(config, reading.switch)
+    return present and not value
+
+
+def unmet_requirement(reading: IdReading, config: dict[str, object]) -> str:
+    """The first key of `IdReading.requires` that must be positive and is not; "" if the requirement is met."""
+    for key in reading.requires:
         value = lookup(config, key)
         if value is None:
             continue
-        if not _is_id_list(value):
-            return (None, key, reading.error) if reading.broken == "error" else (None, key, "")
-        ids = tuple(int(i) for i in value)  # type: ignore[attr-defined]
-        low = reading.range_low
-        high = evaluate_expression(reading.range_high, n) if reading.range_high else None
-        if any((low is not None and i < low) or (high is not None and i > high) for i in ids):
-            return None, key, reading.error or "ValueError"
-        return ids, key, ""
-    if reading.missing == "error":
-        return None, "", reading.error or "ValueError"
-    if reading.missing == "formula":
-        layers = config.get("num_hidden_layers")
-        if isinstance(layers, int) and not isinstance(layers, bool) and layers > 0:
-            return even_ids(n, layers), "formula", ""
-        return None, "formula", reading.error or "ValueError"
-    return None, "", ""
+        return "" if isinstance(value, (int, float)) and value > 0 else key
+    return reading.requires[0] if reading.requires else ""
+
+
+def _in_range(reading: IdReading, ids: Sequence[int], n: int) -> bool:
+    low = reading.range_low
+    high = evaluate_expression(reading.range_high, n) if reading.range_high else None
+    return not any((low is not None and i < low) or (high is not None and i > high) for i in ids)
+
+
+def _ids_of(value: object, *, coerces: bool) -> tuple[int, ...] | None:
+    """Ids of a config value, or None if it is no list of ids to this release."""
+    if not isinstance(value, (list, tuple)):
+        return None
+    if not coerces and not all(isinstance(i, int) and not isinstance(i, bool) for i in value):
+        return None
+    try:
+        return tuple(int(i) for i in value)
+    except (TypeError, ValueError):
+        return None
+
+
+def find(config: object, dotted: str) -> tuple[bool, object]:
+    """Whether a dotted key of nested mappings is present, and its value (None where it is not)."""
+    value = config
+    for part in dotted.split("."):
+        if not isinstance(value, dict) or part not in value:
+            return False, None
+        value = value[part]
+    return True, value
 
 
 def lookup(config: object, dotted: str) -> object:
     """Value at a dotted key of nested mappings, or None where any part is missing."""
-    value = config
-    for part in dotted.split("."):
-        if not isinstance(value, dict):
-            return None
-        value = value.get(part)
-    return value
-
-
-def _is_id_list(value: object) -> bool:
-    return isinstance(value, (list, tuple)) and all(isinstance(i, int) and not isinstance(i, bool) for i in value)
+    return find(config, dotted)[1]
 
 
 def final_state(n: int) -> tuple[Tap, ...]:

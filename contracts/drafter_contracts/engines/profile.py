@@ -134,17 +134,27 @@ class IdReading(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         keys: Dotted config keys, first hit wins. Empty: the release reads none, ids are ignored.
-        switch: Dotted key that turns aux capture off when false; "" if the release has none.
+        switch: Dotted key that turns aux capture off when its value is false, null, 0 or empty; "" if none.
         missing: "default" (the target class's default list), "formula" (spread evenly, see `capture.even_ids`)
             or "error".
-        broken: What a value of the wrong kind (null, text, a missing parent) leads to: "default" or "error".
+        broken: What a value of the wrong kind (text, a number, a mapping) at one of `keys` leads to: "default",
+            "error", or "setter" (it is handed on as it is, and the setter or the forward pass raises).
+            A parent of the wrong kind (`eagle_config: null`) always counts as a missing key.
         error: Exception name, where missing or broken is "error".
         range_low: Lowest id accepted, or None where the release does not look.
         range_high: Expression of the highest id accepted ("N-1"), or "" where the release does not look.
         shifts: Moves applied before the setter sees the ids.
-        requires: Dotted keys that must be present and positive (DSPARK: "markov_rank").
+        requires: Dotted keys of a number without which the method is refused: the first that is present must
+            be positive (DSPARK: "markov_rank").
         hooks: Setter names in order of preference, e.g. ["set_dspark_layers_to_capture", "set_dflash_..."].
         source: Where it is read.
+        status: "fitted" (what is said here reproduces the release's own code on every probe) or "opaque".
+        reason: For opaque: what was seen.
+        null_stops: Those of `keys` whose null counts as "missing" at once, without a look at the next key.
+        unchecked: Those of `keys` whose ids escape the range check.
+        coerces: Every id goes through int(), so that "3" and 3.7 become 3.
+        empty: What an empty list leads to: "setter" (handed on: nothing is captured) or "error".
+        no_hook: Exception raised when the target has none of `hooks`.
     """
 
     keys: tuple[str, ...] = ()
@@ -158,21 +168,31 @@ class IdReading(msgspec.Struct, frozen=True, omit_defaults=True):
     requires: tuple[str, ...] = ()
     hooks: tuple[str, ...] = ()
     source: Source | None = None
+    status: str = FITTED
+    reason: str = ""
+    null_stops: tuple[str, ...] = ()
+    unchecked: tuple[str, ...] = ()
+    coerces: bool = False
+    empty: str = "setter"
+    no_hook: str = ""
 
 
 class GraphReplay(msgspec.Struct, frozen=True, omit_defaults=True):
     """What CUDA-graph replay (decode and verify steps) captures.
 
     Attributes:
-        ids: "same" (as eager execution) or "default" (the graph runner calls the setter again without ids before
-            it records, and the configured ids are set only afterwards).
+        ids: "same" (as eager execution), "default" (the graph runner calls the setter again without ids before
+            it records, and the configured ids are set only afterwards) or "unknown" (the order of these calls
+            cannot be told; `reason` says why).
         source: The call that decides.
         disabled_by: Flags that turn graphs off, so that only eager execution remains.
+        reason: For unknown: what was seen.
     """
 
     ids: str = "same"
     source: Source | None = None
     disabled_by: tuple[str, ...] = ()
+    reason: str = ""
 
 
 class Drafter(msgspec.Struct, frozen=True, omit_defaults=True):

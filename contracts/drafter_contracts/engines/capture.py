@@ -11,6 +11,7 @@ import msgspec
 
 from drafter_contracts.engines.profile import BROKEN, FITTED, CaptureMethod, GraphReplay, Guard, IdReading, Region
 from drafter_contracts.errors import ProfileError
+from drafter_contracts.expressions import evaluate_expression
 from drafter_contracts.layout import FINAL_NORM, RESIDUAL, STATES, Tap
 
 TYPE_CHECKING = False
@@ -52,31 +53,6 @@ class EffectiveCapture(msgspec.Struct, frozen=True, omit_defaults=True):
     replay: Capture | None = None
     defaulted: bool = False
     undetermined: str = ""
-
-
-def evaluate_expression(expression: str, n: int) -> int:
-    """Value of an expression of the rule language over the target's depth `n`.
-
-    Raises:
-        ProfileError: The expression is not one of the language.
-    """
-    text = expression.replace(" ", "")
-    base, sign, rest = text, 1, "0"
-    for position in range(1, len(text)):
-        if text[position] in "+-":
-            base, rest = text[:position], text[position + 1 :]
-            sign = 1 if text[position] == "+" else -1
-            break
-    try:
-        if base == "N":
-            value = n
-        elif base.startswith("N//"):
-            value = n // int(base[3:])
-        else:
-            value = int(base)
-        return value + sign * int(rest)
-    except (ValueError, ZeroDivisionError):
-        raise ProfileError("not an expression of the rule language", actual=expression) from None
 
 
 def even_ids(n: int, draft_layers: int) -> tuple[int, ...]:

@@ -22,3 +22,5 @@ scan_file_max_bytes = 8 * 1024 * 1024
 scan_memory_max_bytes = 4 * 1024 * 1024 * 1024
 #: CPU time of a scanning child process, seconds.
 scan_cpu_max_seconds = 900
+#: Largest answer of a scanning child process, bytes.
+scan_answer_max_bytes = 64 * 1024 * 1024

@@ -1,7 +1,170 @@
-"""`drafters`: the command."""
+"""`drafters`: finds the command that is asked for, runs it, and turns every error into a line and an exit code."""
 
 from __future__ import annotations
 
+import os
+import sys
 
-def entry() -> None:
-    """Console-script entry point."""
+from drafter_cli.errors import (
+    EXIT_CODES,
+    EXIT_OK,
+    EXIT_USAGE,
+    UsageError,
+    describe_error,
+    error_line,
+    exit_code_of_error,
+)
+from drafter_cli.nearest import nearest
+from drafter_cli.terminal import RED, Style, colours, write, write_json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+#: Command to its module and one-line summary. A module is imported only when its command runs.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "inspect": ("inspect_command", "what a drafter's own files say: method, capture layout, vocabulary"),
+    "check": ("check_command", "would this launch feed the drafter the states it was trained on?"),
+    "guard": ("guard_command", "check a launch, then become it; or exit without starting it"),
+    "explain": ("explain_command", "what a finding's code means and what goes wrong without it"),
+    "engine scan": ("engine_command", "derive a profile from an unpacked engine release or its wheel"),
+    "engine list": ("engine_command", "the engine releases whose profiles are shipped"),
+    "engine show": ("engine_command", "what one release does, per target class"),
+    "engine diff": ("engine_command", "what changed between two releases, per target class"),
+}
+
+
+def entry() -> NoReturn:
+    """The console script.
+
+    The process ends here, with output flushed: taking the interpreter's modules apart one by one would cost more
+    than the verdict did, and nothing waits for it.
+    """
+    import gc
+
+    gc.disable()  # a short process; a scan works in a child of its own
+    code = main(sys.argv[1:])
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (AttributeError, OSError, ValueError):  # closed by whoever started this
+            continue
+    os._exit(code)
+
+
+def main(argv: list[str]) -> int:
+    """Run a command line; returns the exit code. `guard` does not return when it becomes the launch."""
+    own = argv[: argv.index("--")] if "--" in argv else argv
+    try:
+        return _dispatch(argv)
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the one place that maps every error
+        report(error, as_json="--json" in own)
+        return exit_code_of_error(error)
+
+
+def report(error: BaseException, *, as_json: bool = False) -> None:
+    """Say what went wrong: one line and a hint to stderr, or with `--json` one document to stdout."""
+    if os.environ.get("DRAFTERS_TRACEBACK") and not isinstance(error, UsageError):
+        import traceback
+
+        traceback.print_exception(error)
+    fields = describe_error(error)
+    if as_json:
+        write_json({"error": fields, "exit_code": exit_code_of_error(error)})
+        return
+    style = Style(on=colours(sys.stderr))
+    write(f"{style.paint('drafters:', RED)} {error_line(error)}", to_stderr=True)
+    if fields["hint"]:
+        write(f"  {fields['hint']}", to_stderr=True)
+
+
+def _dispatch(argv: list[str]) -> int:
+    if not argv or argv[0] in ("--help", "-h"):
+        write(help_text())
+        return EXIT_OK
+    if argv[0] == "--version":
+        write(f"drafters {version()}")
+        return EXIT_OK
+    if argv[0] == "help":
+        argv = [*argv[1:], "--help"]
+        return _dispatch(argv if len(argv) > 1 else ["--help"])
+    if argv[1:] in ([], ["--help"], ["-h"]) and any(name.startswith(argv[0] + " ") for name in COMMANDS):
+        write(help_text(argv[0] + " "))
+        return EXIT_OK if argv[1:] else EXIT_USAGE
+    name, rest = _find_command(argv)
+    return _run(name, rest)
+
+
+def _run(name: str, rest: list[str]) -> int:
+    _import_msgspec_lightly()
+    from importlib import import_module
+
+    from drafter_cli import commandline
+
+    module = import_module("drafter_cli." + COMMANDS[name][0])
+    command = module.COMMANDS[name]
+    if commandline.wants_help(rest):
+        write(commandline.help_text(command))
+        return EXIT_OK
+    return int(module.run(command, commandline.parse(command, rest)))
+
+
+def _find_command(argv: list[str]) -> tuple[str, list[str]]:
+    """The command's name and its arguments.
+
+    Raises:
+        UsageError: There is no such command.
+    """
+    if argv[0] in COMMANDS:
+        return argv[0], argv[1:]
+    group = [name for name in COMMANDS if name.startswith(argv[0] + " ")]
+    if not group:
+        firsts = list(dict.fromkeys(name.partition(" ")[0] for name in COMMANDS))
+        close = nearest(argv[0], firsts)
+        kind = "option" if argv[0].startswith("-") else "command"
+        raise UsageError(f"there is no {kind} {argv[0]}", f"did you mean {close}?" if close else "see drafters --help")
+    inner = argv[1] if len(argv) > 1 else ""
+    if f"{argv[0]} {inner}" in COMMANDS:
+        return f"{argv[0]} {inner}", argv[2:]
+    seconds = [name.partition(" ")[2] for name in group]
+    close = nearest(inner, seconds)
+    raise UsageError(
+        f"there is no command {argv[0]} {inner}",
+        f"did you mean {argv[0]} {close}?" if close else f"one of {', '.join(seconds)}",
+    )
+
+
+def _import_msgspec_lightly() -> None:
+    """Import msgspec without typing_extensions, if that happens to be installed beside it.
+
+    msgspec takes `get_type_hints` and two names from typing_extensions where it finds it and from typing where it
+    does not; from Python 3.11 on they are the same. Importing typing_extensions (and `inspect` with it) costs as
+    much as an interpreter's start.
+    """
+    if "typing_extensions" in sys.modules or "msgspec" in sys.modules:
+        return
+    sys.modules["typing_extensions"] = None  # type: ignore[assignment]
+    try:
+        import msgspec  # noqa: F401
+    finally:
+        del sys.modules["typing_extensions"]
+
+
+def version() -> str:
+    """This distribution's version."""
+    from importlib.metadata import PackageNotFoundError
+    from importlib.metadata import version as installed
+
+    try:
+        return installed("drafter-registry")
+    except PackageNotFoundError:
+        return "0+unknown"
+
+
+def help_text(group: str = "") -> str:
+    """What `drafters --help` prints, or the part of it that concerns a group of commands ("engine ")."""
+    lines = [f"usage: drafters {group}COMMAND [options]", "", "commands:"]
+    lines += [f"  {name:<12} {summary}" for name, (_, summary) in COMMANDS.items() if name.startswith(group)]
+    lines += ["", "  drafters COMMAND --help   options and examples", "  drafters --version", "", "exit codes:"]
+    lines += [f"  {code:<4} {meaning}" for code, meaning in EXIT_CODES]
+    return "\n".join(lines)

@@ -1,0 +1,113 @@
+"""Exit codes of `drafters`, the errors that only the command line knows, and the one map from errors to codes."""
+
+from __future__ import annotations
+
+#: The launch may start, or the command did what it was asked.
+EXIT_OK = 0
+#: A fault of this program.
+EXIT_INTERNAL = 1
+#: The command line cannot be understood, or names something that is not there.
+EXIT_USAGE = 2
+#: Refused: the launch would be wrong, or the file is of a kind that is never read.
+EXIT_REFUSED = 3
+#: Not authorised by a registry.
+EXIT_NOT_AUTHORISED = 4
+#: Something that decides is not known.
+EXIT_UNKNOWN = 5
+#: A registry does not answer.
+EXIT_UNREACHABLE = 6
+#: Files contradict each other or their own header.
+EXIT_INTEGRITY = 7
+#: The launch names a program that cannot be executed; a shell answers the same.
+EXIT_NOT_EXECUTABLE = 126
+#: The launch names a program that does not exist; a shell answers the same.
+EXIT_NOT_FOUND = 127
+#: Interrupted from the keyboard (128 + SIGINT).
+EXIT_INTERRUPTED = 130
+
+#: Every exit code with its meaning: printed by `drafters --help`, documented in docs/exit-codes.md.
+EXIT_CODES: tuple[tuple[int, str], ...] = (
+    (EXIT_OK, "allow or warn; the command succeeded"),
+    (EXIT_INTERNAL, "internal error: a fault of this program"),
+    (EXIT_USAGE, "usage: the command line, or something that it names, is wrong"),
+    (EXIT_REFUSED, "refused: the launch would be wrong, or the weights exist only as pickle"),
+    (EXIT_NOT_AUTHORISED, "not authorised by the registry"),
+    (EXIT_UNKNOWN, "unknown: something that decides is missing; the output says what would settle it"),
+    (EXIT_UNREACHABLE, "registry unreachable"),
+    (EXIT_INTEGRITY, "integrity: files contradict each other or their own header"),
+    (EXIT_NOT_EXECUTABLE, "guard only: the launch's program cannot be executed"),
+    (EXIT_NOT_FOUND, "guard only: the launch's program was not found"),
+    (EXIT_INTERRUPTED, "interrupted from the keyboard"),
+)
+
+_DECISION_CODES = {"allow": EXIT_OK, "warn": EXIT_OK, "refuse": EXIT_REFUSED, "unknown": EXIT_UNKNOWN}
+
+#: Stable code of an error of `drafter_contracts` to the exit code; every code not named here is a usage error.
+_ERROR_CODES = {
+    "INTERNAL": EXIT_INTERNAL,
+    "CHECKPOINT_PICKLE": EXIT_REFUSED,
+    "CHECKPOINT_INVALID": EXIT_INTEGRITY,
+    "CHECKPOINT_CONTRADICTION": EXIT_INTEGRITY,
+    "MANIFEST_INVALID": EXIT_INTEGRITY,
+    "PROFILE_INVALID": EXIT_INTEGRITY,
+    "PROFILE_UNKNOWN_RELEASE": EXIT_UNKNOWN,
+}
+
+
+class UsageError(Exception):
+    """The command line cannot be understood.
+
+    Args:
+        message: One sentence.
+        hint: The one thing to do next ("" if the message says it).
+    """
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+def exit_code_of_decision(decision: str) -> int:
+    """Exit code of a verdict's decision; a word that is no decision is a fault of this program."""
+    return _DECISION_CODES.get(decision, EXIT_INTERNAL)
+
+
+def exit_code_of_error(error: BaseException) -> int:
+    """Exit code of any exception that reaches the top."""
+    if isinstance(error, UsageError):
+        return EXIT_USAGE
+    if isinstance(error, KeyboardInterrupt):
+        return EXIT_INTERRUPTED
+    from drafter_contracts.errors import ContractsError
+
+    if isinstance(error, ContractsError):
+        return _ERROR_CODES.get(error.code, EXIT_USAGE)
+    return EXIT_INTERNAL
+
+
+def describe_error(error: BaseException) -> dict[str, str]:
+    """An exception as text fields: code, message, where, expected, actual, hint. Empty where it does not say."""
+    fields = {"code": "INTERNAL", "message": "", "where": "", "expected": "", "actual": "", "hint": ""}
+    if isinstance(error, UsageError):
+        return fields | {"code": "USAGE", "message": error.message, "hint": error.hint}
+    if isinstance(error, KeyboardInterrupt):
+        return fields | {"code": "INTERRUPTED", "message": "interrupted"}
+    from drafter_contracts.errors import ContractsError
+
+    if isinstance(error, ContractsError):
+        told = {"message": error.message, "where": error.where, "expected": error.expected, "actual": error.actual}
+        return fields | {"code": error.code} | told
+    hint = "this is a fault of drafters; DRAFTERS_TRACEBACK=1 shows where, please report it"
+    return fields | {"message": f"{type(error).__name__}: {error}", "hint": hint}
+
+
+def error_line(error: BaseException) -> str:
+    """An exception as one line for a person, without its hint."""
+    fields = describe_error(error)
+    text = f"{fields['where']}: {fields['message']}" if fields["where"] else fields["message"]
+    if fields["expected"] and fields["actual"]:
+        return f"{text} (expected {fields['expected']}, got {fields['actual']})"
+    if fields["expected"]:
+        return f"{text} (expected {fields['expected']})"
+    return f"{text} (got {fields['actual']})" if fields["actual"] else text

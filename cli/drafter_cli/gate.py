@@ -1,0 +1,232 @@
+"""The gate: reads everything that a verdict needs, once, and hands it to the rules.
+
+One function per thing that is read. What cannot be read becomes the verdict's own finding (`unknown`, with what would
+settle it); only what the caller wrote wrongly is raised.
+"""
+
+from __future__ import annotations
+
+import os
+
+import msgspec
+
+from drafter_contracts import check
+from drafter_contracts.engines.store import advisories_for, load_advisories, load_profile, releases
+from drafter_contracts.errors import CheckpointError, InputError, ManifestError, TargetError, UnknownReleaseError
+from drafter_contracts.hub_cache import find
+from drafter_contracts.layout import layout_from_boundaries
+from drafter_contracts.serving.adjust import with_target
+from drafter_contracts.serving.invocation import read_invocation
+from drafter_contracts.serving.launch import ServingConfig
+from drafter_contracts.serving.read import read_serving
+from drafter_contracts.serving.target import read_target
+from drafter_contracts.situation import StatedLayout
+from drafter_contracts.verdict import REFUSE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from drafter_cli.gate_options import Request
+    from drafter_contracts.checkpoint.facts import DrafterFacts
+    from drafter_contracts.engines.profile import Profile
+    from drafter_contracts.manifest import Manifest
+    from drafter_contracts.serving.launch import Invocation, TargetFacts
+    from drafter_contracts.situation import Situation
+    from drafter_contracts.verdict import Verdict
+
+ENGINE = "sglang"
+
+
+class Engine(msgspec.Struct, frozen=True):
+    """The engine release that a launch would run.
+
+    Attributes:
+        release: Version, "" if it cannot be told.
+        taken_from: Option or installation that said so, or why nothing does.
+        profile: What that release does; None if no profile is shipped for it.
+    """
+
+    release: str
+    taken_from: str
+    profile: Profile | None
+
+    @property
+    def name(self) -> str:
+        """For messages: "sglang 0.5.9"."""
+        return f"{ENGINE} {self.release}" if self.release else f"{ENGINE} (release unknown)"
+
+
+class Drafter(msgspec.Struct, frozen=True):
+    """A drafter as far as it can be read.
+
+    Attributes:
+        name: As asked for: path or Hub id.
+        directory: Where its files are; "" if they are not on this machine.
+        facts: What they say; None if they cannot be read.
+        problem: Why not.
+    """
+
+    name: str = ""
+    directory: str = ""
+    facts: DrafterFacts | None = None
+    problem: str = ""
+
+
+def judge(request: Request) -> Verdict:
+    """The verdict on a request.
+
+    Raises:
+        InputError: The launch, a layout option or a manifest cannot be read.
+    """
+    invocation = read_invocation(request.launch)
+    engine = read_engine(request, invocation)
+    situation = read_situation(request, invocation, engine)
+    verdict = check.run(situation)
+    if verdict.decision == REFUSE and situation.capture is not None:
+        # Whether another release could serve this drafter is worth five more profiles only now.
+        verdict = check.run(msgspec.structs.replace(situation, other_profiles=_other_profiles(engine.release)))
+    return msgspec.structs.replace(verdict, context=_context(verdict, request, engine))
+
+
+def read_engine(request: Request, invocation: Invocation) -> Engine:
+    """The release that this launch would run, and its profile."""
+    release, taken_from = request.engine, "option --engine"
+    if not release:
+        release, taken_from = _installed_release(invocation)
+    try:
+        profile = load_profile(ENGINE, release) if release else None
+    except UnknownReleaseError:
+        profile = None
+    return Engine(release, taken_from, profile)
+
+
+def _installed_release(invocation: Invocation) -> tuple[str, str]:
+    from drafter_contracts.serving.installed import find_engine
+
+    installed = find_engine(invocation)
+    if installed is None:
+        where = invocation.image or invocation.interpreter or "the interpreter that the launch names"
+        return "", f"no {ENGINE} installation found for {where}; say --engine {ENGINE}==VERSION"
+    return installed.release, f"installed in {installed.location}"
+
+
+def read_situation(request: Request, invocation: Invocation, engine: Engine) -> Situation:
+    """Everything that the rules look at."""
+    profile = engine.profile
+    serving = read_serving(invocation, profile) if profile is not None else ServingConfig(invocation)
+    target, target_problem = _read_target(request, serving, profile)
+    drafter = _read_drafter(request, serving, target)
+    if profile is not None:
+        facts = drafter.facts
+        serving = with_target(
+            serving,
+            profile,
+            target=target,
+            draft_architecture=facts.architectures[0] if facts and facts.architectures else "",
+            draft_config=facts.config if facts else None,
+        )
+    return check.assemble(
+        serving=serving,
+        profile=profile,
+        engine=engine.name,
+        drafter=drafter.facts,
+        drafter_name=drafter.name,
+        drafter_problem=drafter.problem,
+        target=target,
+        target_problem=target_problem,
+        manifest=_read_manifest(request, drafter.directory),
+        stated_option=_stated_option(request, target),
+        advisories=advisories_for(load_advisories(ENGINE), engine.release) if profile is not None else (),
+        other_profiles=(),
+    )
+
+
+def _read_target(request: Request, serving: ServingConfig, profile: Profile | None) -> tuple[TargetFacts | None, str]:
+    path = _in_launch_directory(request.target or serving.target_path, serving)
+    if not path or not (serving.speculation.algorithm or request.target):
+        return None, "the launch names no target" if not path else ""
+    revision = "" if request.target else serving.target_revision
+    overrides = serving.overrides if profile is not None and profile.launch.overrides.target else None
+    try:
+        return read_target(path, revision=revision, overrides=overrides), ""
+    except TargetError as error:
+        return None, error.diagnostics()
+
+
+def _read_drafter(request: Request, serving: ServingConfig, target: TargetFacts | None) -> Drafter:
+    asked = request.drafter or serving.speculation.draft_path
+    if not asked:
+        return Drafter()
+    path = _in_launch_directory(asked, serving)
+    directory = find(path, "" if request.drafter else serving.speculation.draft_revision)
+    if directory is None:
+        return Drafter(asked, problem=f"{asked} is neither a directory nor in this machine's Hub cache")
+    from drafter_contracts.checkpoint.read import read_drafter
+
+    try:
+        facts = read_drafter(
+            directory,
+            target_layers=target.num_layers if target else None,
+            target_hidden_size=target.hidden_size if target else None,
+            target_model_type=target.text_model_type if target else "",
+        )
+    except CheckpointError as error:
+        return Drafter(asked, directory, problem=error.diagnostics())
+    return Drafter(asked, directory, facts)
+
+
+def _in_launch_directory(path: str, serving: ServingConfig) -> str:
+    """A relative path as the launch would find it: below the directory that its wrapper changes to."""
+    directory = serving.invocation.working_directory
+    if not path or not directory or os.path.isabs(path):
+        return path
+    below = os.path.join(directory, path)
+    return below if os.path.isdir(below) else path
+
+
+def _read_manifest(request: Request, directory: str) -> Manifest | None:
+    """The manifest named by option, else the one beside the weights, else None.
+
+    Raises:
+        ManifestError: There is one and it cannot be read: a contract that cannot be read is no contract.
+    """
+    from drafter_contracts import limits, manifest
+
+    if not request.manifest:
+        return manifest.read_manifest(directory) if directory else None
+    try:
+        with open(request.manifest, "rb") as file:
+            data = file.read(limits.manifest_max_bytes + 1)
+    except OSError as error:
+        raise ManifestError("the manifest cannot be read", where=request.manifest, actual=str(error.strerror)) from None
+    return manifest.decode(data, where=request.manifest)
+
+
+def _stated_option(request: Request, target: TargetFacts | None) -> StatedLayout | None:
+    """The layout stated by option.
+
+    Raises:
+        InputError: A boundary that the target does not have.
+    """
+    if request.boundaries is None:
+        return None
+    width = target.hidden_size if target else None
+    layers = target.num_layers if target else None
+    try:
+        layout = layout_from_boundaries(request.boundaries, width=width, num_layers=layers)
+    except InputError as error:
+        raise type(error)(error.message, where=request.option, expected=error.expected, actual=error.actual) from error
+    return StatedLayout(layout, "option", request.option)
+
+
+def _other_profiles(release: str) -> tuple[Profile, ...]:
+    return tuple(load_profile(ENGINE, other) for other in releases(ENGINE) if other != release)
+
+
+def _context(verdict: Verdict, request: Request, engine: Engine) -> dict[str, str]:
+    """The verdict's context, and what only the gate knows: where engine, drafter and target were taken from."""
+    context = dict(verdict.context)
+    context.setdefault("engine", engine.name)
+    context["engine from"] = engine.taken_from
+    context["drafter from"] = "argument" if request.drafter else "the launch's draft path"
+    context["target from"] = "option --target" if request.target else "the launch's model path"
+    return context

@@ -1,0 +1,104 @@
+"""The options that `check` and `guard` share, and the request that they make."""
+
+from __future__ import annotations
+
+import msgspec
+
+from drafter_cli.commandline import JSON, Option, Parsed
+from drafter_cli.errors import UsageError
+
+OPTIONS = (
+    Option("--engine", "the engine release; default: the one installed in the launch's interpreter", "sglang==VERSION"),
+    Option("--target", "directory or Hub id of the target; default: the launch's model path", "PATH"),
+    Option("--boundaries", "the layout trained on, as boundaries, in concatenation order: 3,31,59", "LIST"),
+    Option("--output-ids", "the same as output ids (-1 is the embedding): 2,30,58", "LIST"),
+    Option("--manifest", "the drafter's manifest; default: drafters-manifest.json beside its weights", "FILE"),
+    JSON,
+)
+
+
+class Request(msgspec.Struct, frozen=True):
+    """What a gate is asked.
+
+    Attributes:
+        launch: The launch command, as it would be executed.
+        drafter: Directory or Hub id of the drafter; "" for the launch's own draft path.
+        engine: Release, e.g. "0.5.9"; "" for the one installed in the launch's interpreter.
+        target: Directory or Hub id of the target; "" for the launch's own model path.
+        boundaries: The layout trained on, if it was stated by option; else None.
+        option: That option as written ("--output-ids 2,30,58"), for the output.
+        manifest: File to read as the manifest; "" for the one beside the weights.
+    """
+
+    launch: tuple[str, ...]
+    drafter: str = ""
+    engine: str = ""
+    target: str = ""
+    boundaries: tuple[int, ...] | None = None
+    option: str = ""
+    manifest: str = ""
+
+
+def request(parsed: Parsed) -> Request:
+    """The request that a command line makes.
+
+    Raises:
+        UsageError: No launch command, an engine or a list that cannot be read, or two statements of one layout.
+    """
+    if not parsed.launch:
+        raise UsageError("no launch command", "put it after --: drafters check -- python -m sglang.launch_server ...")
+    boundaries, option = _stated(parsed)
+    return Request(
+        launch=parsed.launch,
+        drafter=parsed.word(0),
+        engine=release(parsed.value("--engine")) if parsed.has("--engine") else "",
+        target=parsed.value("--target"),
+        boundaries=boundaries,
+        option=option,
+        manifest=parsed.value("--manifest"),
+    )
+
+
+def release(text: str) -> str:
+    """The release in "sglang==0.5.9", "sglang-0.5.9", "sglang 0.5.9" or "0.5.9".
+
+    Raises:
+        UsageError: It names another engine, or no version.
+    """
+    engine, version = "", text.strip()
+    for separator in ("==", "@", "-", " "):
+        left, found, right = version.partition(separator)
+        if found and left.isalpha():
+            engine, version = left.lower(), right.strip()
+            break
+    version = version.removeprefix("v")
+    if engine not in ("", "sglang"):
+        raise UsageError(f"engine {engine!r} is not known", "write sglang==VERSION")
+    if not version[:1].isdigit():
+        raise UsageError(f"{text!r} names no release", "write sglang==VERSION, for example sglang==0.5.9")
+    return version
+
+
+def _stated(parsed: Parsed) -> tuple[tuple[int, ...] | None, str]:
+    if parsed.has("--boundaries") and parsed.has("--output-ids"):
+        raise UsageError("--boundaries and --output-ids state the same thing", "give one of them")
+    for name, offset in (("--boundaries", 0), ("--output-ids", 1)):
+        if parsed.has(name):
+            numbers = _numbers(name, parsed.value(name))
+            lowest = min(numbers)
+            if lowest + offset < 0:
+                what = "the embedding is output id -1" if offset else "the embedding is boundary 0"
+                raise UsageError(f"{name} {lowest} does not exist", what)
+            return tuple(number + offset for number in numbers), f"{name} {parsed.value(name)}"
+    return None, ""
+
+
+def _numbers(name: str, text: str) -> tuple[int, ...]:
+    parts = text.strip("[]() ").replace(",", " ").split()
+    try:
+        numbers = tuple(int(part) for part in parts)
+    except ValueError:
+        numbers = ()
+    if not numbers:
+        raise UsageError(f"{name} is {text!r}", f"write whole numbers with commas: {name} 3,31,59")
+    return numbers

@@ -1,0 +1,132 @@
+"""`drafters guard`: the verdict on a launch, and then the launch itself in this very process, or nothing."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from drafter_cli.commandline import Command, Option, Parsed
+from drafter_cli.errors import EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND, EXIT_OK, UsageError, exit_code_of_decision
+from drafter_cli.gate_options import OPTIONS, request
+from drafter_cli.terminal import Style, colours, write, write_json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import NoReturn
+
+    from drafter_cli.gate_options import Request
+
+ENFORCE, WARN, OFF = "enforce", "warn", "off"
+MODES = (ENFORCE, WARN, OFF)
+MODE_VARIABLE = "DRAFTERS_GUARD"
+
+COMMANDS = {
+    "guard": Command(
+        name="guard",
+        summary="check a launch, then become it; or exit without starting it",
+        description=(
+            "Checks as `drafters check` does. If the verdict is allow or warn, this process becomes the launch,\n"
+            "unchanged: same pid, signals, standard input, environment and exit status. Otherwise it exits with 3\n"
+            "(refuse), 5 (unknown) or the code of the error, and the launch is never started. What it says goes to\n"
+            "stderr: standard output belongs to the launch.\n"
+            "A launch without speculative decoding is started at once."
+        ),
+        words=("[DRAFTER]",),
+        options=(
+            *OPTIONS,
+            Option(
+                "--mode",
+                f"enforce (default), warn: say it and start anyway, off: start at once; or set {MODE_VARIABLE}",
+                "MODE",
+                choices=MODES,
+            ),
+        ),
+        examples=(
+            (
+                "drafters guard -- python -m sglang.launch_server --model-path ...",
+                "in front of the launch, in a script",
+            ),
+            (f"{MODE_VARIABLE}=warn drafters guard -- sglang serve ...", "a trial period: never stops a launch"),
+        ),
+        launch=True,
+    )
+}
+
+
+def run(command: Command, parsed: Parsed) -> int:  # noqa: ARG001 - every command has this signature
+    """Become the launch, or return the exit code that says why not."""
+    mode = _mode(parsed)
+    asked = request(parsed)
+    if mode == OFF:
+        return become(asked.launch)
+    try:
+        allowed, code = _decide(asked, as_json=parsed.has("--json"))
+    except Exception as error:
+        if mode != WARN:
+            raise
+        from drafter_cli.main import report
+
+        report(error)
+        allowed, code = False, EXIT_OK
+    if allowed:
+        return become(asked.launch)
+    if mode == WARN:
+        write("drafters guard: starting anyway (mode warn)", to_stderr=True)
+        return become(asked.launch)
+    write("drafters guard: the launch was not started", to_stderr=True)
+    return code
+
+
+def _mode(parsed: Parsed) -> str:
+    """The mode: option before environment before the default.
+
+    Raises:
+        UsageError: The environment names no mode: a guard that misreads its own switch must not let things pass.
+    """
+    mode = parsed.value("--mode") or os.environ.get(MODE_VARIABLE, "") or ENFORCE
+    if mode not in MODES:
+        raise UsageError(f"{MODE_VARIABLE} is {mode!r}", f"one of {', '.join(MODES)}")
+    return mode
+
+
+def _decide(asked: Request, *, as_json: bool) -> tuple[bool, int]:
+    """Whether the launch may start, and the exit code if not. The verdict goes to stderr: stdout is the launch's."""
+    from drafter_cli.plain_launch import speaks_of_speculation
+
+    if not speaks_of_speculation(asked.launch):
+        return True, EXIT_OK
+    from drafter_cli.gate import judge
+    from drafter_cli.verdict_view import document, render
+
+    verdict = judge(asked)
+    if as_json:
+        write_json(document(verdict), to_stderr=True)
+    else:
+        write(render(verdict, Style(on=colours(sys.stderr))), to_stderr=True)
+    code = exit_code_of_decision(verdict.decision)
+    return code == EXIT_OK, code
+
+
+def become(launch: Sequence[str]) -> int:
+    """Replace this process by the launch. Returns only if that fails: 127 if there is no such program, else 126."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    try:
+        _execute(launch)
+    except OSError as error:
+        write(f"drafters guard: {launch[0]}: {error.strerror}", to_stderr=True)
+        missing = isinstance(error, (FileNotFoundError, NotADirectoryError))
+        return EXIT_NOT_FOUND if missing else EXIT_NOT_EXECUTABLE
+
+
+def _execute(launch: Sequence[str]) -> NoReturn:
+    """`execvp` with the signal dispositions that a shell would have given the launch."""
+    import signal
+
+    # The interpreter ignores SIGPIPE and SIGXFSZ for itself; an ignored signal stays ignored across exec.
+    for name in ("SIGPIPE", "SIGXFSZ"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_DFL)
+    os.execvp(launch[0], list(launch))  # noqa: S606 - the command is the user's own, with no shell between

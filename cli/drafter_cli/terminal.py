@@ -1,0 +1,84 @@
+"""What a command prints and in which colours: data to stdout, everything said about it to stderr."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TextIO
+
+RED, GREEN, YELLOW, BLUE, BOLD, DIM = "31", "32", "33", "34", "1", "2"
+
+
+def colours(stream: TextIO | None) -> bool:
+    """Whether to colour what goes to this stream: a terminal that can, and nobody asked not to (NO_COLOR)."""
+    if stream is None or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    if os.environ.get("CLICOLOR_FORCE", "0") not in ("", "0"):
+        return True
+    try:
+        return stream.isatty()
+    except ValueError:  # the stream is closed
+        return False
+
+
+class Style:
+    """Paints text, or leaves it as it is.
+
+    Args:
+        on: Whether to use colours.
+    """
+
+    def __init__(self, *, on: bool) -> None:
+        self.on = on
+
+    def paint(self, text: str, *codes: str) -> str:
+        """The text in the given colours."""
+        return f"\x1b[{';'.join(codes)}m{text}\x1b[0m" if self.on and codes else text
+
+
+def write(text: str, *, to_stderr: bool = False) -> None:
+    """Write text and a line end. A reader that has gone away (`| head`) is no error: the exit code still tells."""
+    stream = sys.stderr if to_stderr else sys.stdout
+    if stream is None:  # closed by whoever started this
+        return
+    try:
+        stream.write(text if text.endswith("\n") else text + "\n")
+        stream.flush()
+    except BrokenPipeError:
+        _let_go(stream)
+    except UnicodeEncodeError:  # a terminal of another encoding: say it in ASCII rather than not at all
+        encoding = stream.encoding or "ascii"
+        stream.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+        stream.flush()
+
+
+def _let_go(stream: TextIO) -> None:
+    """Point a broken stream at nothing, so that the interpreter's own flush at exit does not fail."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
+def write_json(value: object, *, to_stderr: bool = False) -> None:
+    """Write a value as one indented JSON document."""
+    import msgspec.json
+
+    write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode(), to_stderr=to_stderr)
+
+
+def wrap(text: str, *, indent: str, width: int = 110) -> str:
+    """Text broken at spaces into lines of at most `width`, every line after `indent`. A long word stays whole."""
+    lines = []
+    for paragraph in text.split("\n"):
+        line = ""
+        for word in paragraph.split(" "):
+            if line and len(indent) + len(line) + 1 + len(word) > width:
+                lines.append(indent + line)
+                line = word
+            else:
+                line = f"{line} {word}" if line else word
+        lines.append(indent + line)
+    return "\n".join(lines)

@@ -8,7 +8,7 @@ from drafter_contracts.errors import ProfileError
 def evaluate_expression(expression: str, n: int) -> int:
     """Value of an expression over the target's depth `n`.
 
-    The language: a base (`N`, `N//k` or an integer), then at most one `+k` or `-k`.
+    The language: a base (`N`, `N//k`, `(N+1)//k` or an integer), then at most one `+k` or `-k`.
 
     Args:
         expression: E.g. "N//2-1".
@@ -18,6 +18,8 @@ def evaluate_expression(expression: str, n: int) -> int:
         ProfileError: The expression is not one of the language.
     """
     text = expression.replace(" ", "")
+    if text.startswith("(N+1)//"):
+        text, n = f"N{text[5:]}", n + 1
     base, sign, rest = text, 1, "0"
     for position in range(1, len(text)):
         if text[position] in "+-":

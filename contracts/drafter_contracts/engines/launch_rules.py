@@ -18,33 +18,45 @@ class Source(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"{place} ({self.function})" if self.function else place
 
 
-class Flag(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True):
+class Flag(msgspec.Struct, frozen=True, omit_defaults=True):
     """One launch option, as argparse knows it.
 
     Attributes:
         names: Option strings, e.g. ("--tensor-parallel-size", "--tp-size"); a positional has one bare name.
-        dest: Attribute it sets.
-        action: "store", "store_true", "store_false", "store_const", "append", "help", "version" or another
-            action's class name.
-        type: "str", "int", "float", "json", "bool" or the name of the release's own converter.
+        dest: Attribute it sets; "" where argparse's own rule gives it (see `flag_dest`).
+        action: "store", "store_true", "store_false", "store_const", "append", "help", "version",
+            "BooleanOptionalAction"; for an action class of the release's own what it was seen to do: "store",
+            "store_true", "store_const", "ignore" (nothing is set), "refuse" (the launch stops), or else its class
+            name (values are kept as text).
+        type: How a value's text becomes a value: "str", "int", "float", "json" (`json.loads`), "nullable_str"
+            ("" and "None" become None), "human_int" (1k, 25.6k, 1Ki), or "?NAME": the release's converter NAME
+            behaves like none of these, so that its values are neither converted nor judged.
         nargs: argparse's nargs as text ("", "+", "*", "?", "2").
         choices: Accepted values, or None.
-        default: Value when absent (JSON values only).
+        default: Value when absent, converted (JSON values only).
         const: Constant of store_const.
         required: Whether argparse insists on it.
         deprecated: The release's own word, when it calls the flag deprecated.
     """
 
     names: tuple[str, ...]
-    dest: str
+    dest: str = ""
     action: str = "store"
     type: str = "str"
     nargs: str = ""
     choices: tuple[str | int | float | bool | None, ...] | None = None
-    default: msgspec.Raw | object | None = None
-    const: object | None = None
+    default: object = None
+    const: object = None
     required: bool = False
     deprecated: str = ""
+
+
+def flag_dest(flag: Flag) -> str:
+    """The attribute that a flag sets: its own, or argparse's rule (first long name, else the first)."""
+    if flag.dest:
+        return flag.dest
+    name = next((name for name in flag.names if name.startswith("--")), flag.names[0])
+    return name.lstrip("-").replace("-", "_")
 
 
 class Triple(msgspec.Struct, frozen=True, array_like=True):
@@ -103,6 +115,9 @@ class ConfigFile(msgspec.Struct, frozen=True, omit_defaults=True):
         list_separator: "nargs" (one token per item).
         false_flag: What `false` does on a store_true option: "omit".
         rejects_actions: Options with actions other than store and store_true raise.
+        rejects: Keys (with underscores) that raise, found by trying every option.
+        key_spellings: Which keys are recognised as a store_true option: its "dest" only, or any of its long "names".
+        not_switches: Dests of options that behave like store_true on the command line but not in a file.
         suffixes: Accepted file suffixes.
         source: Where it is done.
     """
@@ -113,6 +128,9 @@ class ConfigFile(msgspec.Struct, frozen=True, omit_defaults=True):
     list_separator: str = "nargs"
     false_flag: str = "omit"
     rejects_actions: bool = False
+    rejects: tuple[str, ...] = ()
+    key_spellings: str = "dest"
+    not_switches: tuple[str, ...] = ()
     suffixes: tuple[str, ...] = (".yaml", ".yml")
     source: Source | None = None
 

@@ -18,6 +18,10 @@ class Invocation(msgspec.Struct, frozen=True, omit_defaults=True):
         environment: Variables that the wrapper sets for the engine.
         image: Container image, if the launch runs in one (then the engine installed here says nothing).
         working_directory: Directory that the wrapper changes to, or "".
+        python_environment: What chooses the Python environment: "" (the interpreter as named, through PATH),
+            "prefix:DIR", "conda:NAME", "uv" or "unknown" (a tool that this reader cannot follow).
+        release_hint: Release that an image tag or a package requirement names ("0.5.9"), or "". A hint, never a fact.
+        release_hint_source: The text it was read from.
     """
 
     argv: tuple[str, ...]
@@ -28,6 +32,9 @@ class Invocation(msgspec.Struct, frozen=True, omit_defaults=True):
     environment: dict[str, str] = msgspec.field(default_factory=dict)
     image: str = ""
     working_directory: str = ""
+    python_environment: str = ""
+    release_hint: str = ""
+    release_hint_source: str = ""
 
 
 class ArgumentProblem(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -58,6 +65,7 @@ class Arguments(msgspec.Struct, frozen=True, omit_defaults=True):
         spelled: dest to the option string as written (abbreviation, alias).
         deprecated: dest to the release's own word on a deprecated option that was given.
         problems: What the parser would refuse. If any, the engine exits before it reads a checkpoint.
+        ignored: dest to why the release does nothing with an option that was given.
     """
 
     values: dict[str, object] = msgspec.field(default_factory=dict)
@@ -65,6 +73,7 @@ class Arguments(msgspec.Struct, frozen=True, omit_defaults=True):
     spelled: dict[str, str] = msgspec.field(default_factory=dict)
     deprecated: dict[str, str] = msgspec.field(default_factory=dict)
     problems: tuple[ArgumentProblem, ...] = ()
+    ignored: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class Adjustment(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -100,6 +109,7 @@ class Speculation(msgspec.Struct, frozen=True, omit_defaults=True):
         adjustments: What changed, and why.
         failure: Exception that the release raises while adjusting, or "".
         failure_source: Where.
+        unknown: Why the effective values cannot be told from the profile, or "".
     """
 
     algorithm: str = ""
@@ -113,6 +123,7 @@ class Speculation(msgspec.Struct, frozen=True, omit_defaults=True):
     adjustments: tuple[Adjustment, ...] = ()
     failure: str = ""
     failure_source: str = ""
+    unknown: str = ""
 
 
 class ServingConfig(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -141,6 +152,22 @@ class ServingConfig(msgspec.Struct, frozen=True, omit_defaults=True):
     def value(self, dest: str) -> object:
         """Value of an option by its dest, defaults included; None if the release has no such option."""
         return self.arguments.values.get(dest)
+
+
+class InstalledEngine(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The engine that a launch would start, found without running anything.
+
+    Attributes:
+        engine: "sglang".
+        release: Its version, e.g. "0.5.9"; "" if it is there but its version cannot be read.
+        location: Directory of its package, or of its distribution's metadata.
+        found_by: How it was found, one phrase for messages.
+    """
+
+    engine: str
+    release: str
+    location: str
+    found_by: str = ""
 
 
 class TargetFacts(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -1,0 +1,348 @@
+"""Split a command line into what wraps the engine and what the engine itself sees."""
+
+from __future__ import annotations
+
+from drafter_contracts.serving.launch import Invocation
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from drafter_contracts.serving.wrappers import Wrapper
+
+LAUNCH_SERVER = "launch_server"
+SERVE = "serve"
+MODULE = "sglang.launch_server"
+CLI_MODULES = ("sglang.cli.main", "sglang.cli")
+CONSOLE = "sglang"
+
+#: Wrappers inside wrappers that are followed before giving up.
+_MAX_DEPTH = 32
+
+
+def _base(token: str) -> str:
+    return token.rpartition("/")[2]
+
+
+def is_python(token: str) -> bool:
+    """Whether a program name is a Python interpreter: python, python3.11, pypy3."""
+    name = _base(token)
+    for stem in ("python", "pypy"):
+        if name.startswith(stem):
+            return all(character in "0123456789.tdm" for character in name[len(stem) :])
+    return False
+
+
+def _is_assignment(token: str) -> bool:
+    name, equals, _ = token.partition("=")
+    return bool(equals) and name.isidentifier() and name.isascii()
+
+
+def release_in(text: str) -> str:
+    """A release that an image tag or a requirement names, or "".
+
+    "lmsysorg/sglang:v0.5.9-cu126" and "sglang[all]==0.5.9" give "0.5.9".
+    """
+    name, equals, version = text.partition("==")
+    if equals and name.partition("[")[0].strip() == CONSOLE:
+        return version.partition(";")[0].partition(",")[0].strip()
+    repository, _, tag = text.partition("@")[0].rpartition(":")
+    if CONSOLE not in _base(repository) or "/" in tag:
+        return ""
+    release = tag.partition("-")[0].removeprefix("v")
+    return release if release[:1].isdecimal() and "." in release else ""
+
+
+class _Walk:
+    """One walk from the first token to the engine's own arguments."""
+
+    def __init__(self, argv: Sequence[str]) -> None:
+        self.given = tuple(argv)
+        self.argv = list(argv)
+        self.start = 0
+        self.wrapper_end: int | None = None
+        self.interpreter = ""
+        self.environment: dict[str, str] = {}
+        self.image = ""
+        self.cwd = ""
+        self.python_environment = ""
+        self.hint = ""
+        self.hint_source = ""
+
+    def found(self, entry: str, engine: int, arguments: int) -> Invocation:
+        """The engine starts at token `engine`, its own arguments at `arguments`."""
+        end = engine if self.wrapper_end is None else self.wrapper_end
+        return Invocation(
+            argv=self.given,
+            wrapper=tuple(self.given[:end]),
+            interpreter=self.interpreter,
+            entry=entry,
+            arguments=tuple(self.argv[arguments:]),
+            environment=self.environment,
+            image=self.image,
+            working_directory=self.cwd,
+            python_environment=self.python_environment,
+            release_hint=self.hint,
+            release_hint_source=self.hint_source,
+        )
+
+    def nothing(self) -> Invocation:
+        """No SGLang launch."""
+        return Invocation(argv=self.given, environment=self.environment, image=self.image, working_directory=self.cwd)
+
+    def assign(self, token: str) -> None:
+        """Note a NAME=VALUE."""
+        name, _, value = token.partition("=")
+        self.environment[name] = value
+
+    def note(self, meaning: str, value: str) -> None:
+        """Note what a wrapper's option says."""
+        if meaning == "env" and "=" in value:
+            self.assign(value)
+        elif meaning == "cwd":
+            self.cwd = value
+        elif meaning == "image":
+            self.image = value
+        elif meaning in ("conda", "prefix"):
+            self.python_environment = f"{meaning}:{value}"
+        if meaning in ("image", "release") and not self.hint:
+            self.hint = release_in(value)
+            self.hint_source = value if self.hint else ""
+
+    def run(self) -> Invocation:
+        """Follow the wrappers."""
+        index = 0
+        for _ in range(_MAX_DEPTH):
+            while index < len(self.argv) and _is_assignment(self.argv[index]):
+                self.assign(self.argv[index])
+                index += 1
+            if index >= len(self.argv):
+                return self.nothing()
+            answer = self.step(index)
+            if isinstance(answer, Invocation):
+                return answer
+            index = answer
+        return self.nothing()
+
+    def step(self, index: int) -> Invocation | int:
+        """One command: the engine, or the index where what it starts begins."""
+        name = _base(self.argv[index])
+        if is_python(name):
+            return self.python(index)
+        if name == CONSOLE:
+            return self.console(index, index)
+        from drafter_contracts.serving.wrappers import SHELLS, WRAPPERS  # a plain launch does not need the tables
+
+        if name in SHELLS:
+            return self.shell(index)
+        for wrapper in WRAPPERS.get(name, ()):
+            after = self.subcommand(wrapper, index + 1)
+            if after is not None:
+                return self.wrapped(wrapper, after)
+        return self.nothing() if name in WRAPPERS else self.search(index)
+
+    def console(self, index: int, engine: int) -> Invocation:
+        """The `sglang` command (or its module) at `index`."""
+        if self.argv[index + 1 : index + 2] == [SERVE]:
+            return self.found(SERVE, engine, index + 2)
+        return self.nothing()
+
+    def python(self, index: int) -> Invocation | int:
+        """An interpreter and its options, then a module or a script."""
+        from_here = self.argv[index]
+        takes = ("-W", "-X", "--check-hash-based-pycs")
+        at = index + 1
+        while at < len(self.argv):
+            token = self.argv[at]
+            if token in takes:
+                at += 2
+                continue
+            if not token.startswith("-") or token == "-":
+                self.interpreter = from_here
+                return self.script(at, index)
+            if token == "--" or token.startswith(("--", "-W", "-X")):
+                at += 1
+                continue
+            cluster = token[1:]
+            if "c" in cluster.partition("m")[0]:
+                return self.nothing()
+            if "m" in cluster:
+                self.interpreter = from_here
+                attached = cluster.partition("m")[2]
+                module = attached or (self.argv[at + 1] if at + 1 < len(self.argv) else "")
+                return self.module(module, at + 1 if attached else at + 2, index)
+            at += 1
+        return self.nothing()
+
+    def module(self, module: str, after: int, engine: int) -> Invocation | int:
+        """`-m MODULE`, its arguments at `after`."""
+        if module == MODULE:
+            return self.found(LAUNCH_SERVER, engine, after)
+        if module in CLI_MODULES:
+            return self.console(after - 1, engine)
+        from drafter_contracts.serving.wrappers import MODULES
+
+        wrapper = MODULES.get(module)
+        return self.nothing() if wrapper is None else self.wrapped(wrapper, after)
+
+    def script(self, at: int, engine: int) -> Invocation | int:
+        """A script as the interpreter's argument."""
+        name = _base(self.argv[at])
+        if name == LAUNCH_SERVER + ".py":
+            return self.found(LAUNCH_SERVER, engine, at + 1)
+        if name == CONSOLE:
+            return self.console(at, engine)
+        return self.nothing()
+
+    def subcommand(self, wrapper: Wrapper, at: int) -> int | None:
+        """Index after the wrapper's subcommand, or None if it is another one."""
+        if not wrapper.subcommands:
+            return at
+        while at < len(self.argv) and self.argv[at].startswith("-"):
+            at += 2 if self.argv[at] in wrapper.takes else 1
+        return at + 1 if self.argv[at : at + 1] and self.argv[at] in wrapper.subcommands else None
+
+    def wrapped(self, wrapper: Wrapper, at: int) -> Invocation | int:
+        """Skip a wrapper's own options and positionals."""
+        if wrapper.environment:
+            self.python_environment = wrapper.environment
+        positionals, entrypoint = wrapper.positionals, ""
+        while at < len(self.argv):
+            token = self.argv[at]
+            if token == "--":
+                at += 1
+                break
+            if wrapper.assignments and _is_assignment(token):
+                self.assign(token)
+                at += 1
+                continue
+            if not token.startswith("-") or token == "-":
+                if not positionals:
+                    break
+                positionals -= 1
+                at += 1
+                continue
+            module_at = self.module_option(wrapper, at)
+            if module_at is not None:
+                return self.module(self.argv[module_at], module_at + 1, at)
+            at, name, value = self.option(wrapper, at)
+            meaning = wrapper.sets.get(name, "")
+            entrypoint = value if meaning == "entrypoint" else entrypoint
+            self.note(meaning, value)
+        at += positionals
+        return self.started(wrapper, at, entrypoint)
+
+    def module_option(self, wrapper: Wrapper, at: int) -> int | None:
+        """Index of the module's name where the wrapper itself is told to run one (`torchrun -m`, `uv run -m`)."""
+        token = self.argv[at]
+        runs = wrapper.runs == "module or script" or wrapper.sets.get(token) == "module"
+        return at + 1 if runs and token in ("-m", "--module") and at + 1 < len(self.argv) else None
+
+    def option(self, wrapper: Wrapper, at: int) -> tuple[int, str, str]:
+        """One option: index after it, its name, its value."""
+        token = self.argv[at]
+        if token in wrapper.takes:
+            return at + 2, token, self.argv[at + 1] if at + 1 < len(self.argv) else ""
+        if token in wrapper.takes_two:
+            return at + 3, token, " ".join(self.argv[at + 1 : at + 3])
+        name, equals, value = token.partition("=")
+        if equals:
+            return at + 1, name, value
+        if not token.startswith("--") and token[:2] in wrapper.takes:
+            return at + 1, token[:2], token[2:]
+        return at + 1, token, ""
+
+    def started(self, wrapper: Wrapper, at: int, entrypoint: str) -> Invocation | int:
+        """What a wrapper starts, at index `at`."""
+        if wrapper.runs in ("image, then command", "container, then command"):
+            if at >= len(self.argv):
+                return self.nothing()
+            in_image = wrapper.runs.startswith("image")
+            self.note("image", self.argv[at] if in_image else f"container {self.argv[at]}")
+            at += 1
+            if self.argv[at : at + 1] == ["--"]:
+                at += 1
+            if entrypoint:
+                self.argv.insert(at, entrypoint)
+                self.wrapper_end = at
+            return at
+        if wrapper.runs == "module or script" and at < len(self.argv) and self.argv[at].endswith(".py"):
+            return self.script(at, at)
+        return at
+
+    def shell(self, index: int) -> Invocation:
+        """`bash -c TEXT`: one level, the command of the text that starts the engine."""
+        at = index + 1
+        while at < len(self.argv) and self.argv[at].startswith("-"):
+            cluster = self.argv[at]
+            if not cluster.startswith("--") and "c" in cluster and at + 1 < len(self.argv):
+                from drafter_contracts.serving.shell import commands
+
+                inner = commands(self.argv[at + 1])
+                return self.inner(inner, at + 1)
+            at += 2 if cluster in ("-o", "-O", "--rcfile", "--init-file") else 1
+        return self.nothing()
+
+    def inner(self, parts: Sequence[Sequence[str]], wrapper_end: int) -> Invocation:
+        """The first command of a shell text that starts the engine."""
+        self.wrapper_end = wrapper_end
+        for part in parts:
+            words = list(part)
+            if words[:1] == ["cd"] and len(words) == 2:
+                self.cwd = words[1]
+                continue
+            if words[:1] == ["export"]:
+                for word in words[1:]:
+                    if _is_assignment(word):
+                        self.assign(word)
+                continue
+            if words and any(_base(word) in ("source", ".", "activate") for word in words[:2]):
+                self.python_environment = "unknown"
+            if words and _base(words[0]) in _shell_names():
+                continue
+            self.argv = words
+            answer = self.run()
+            if answer.entry:
+                return answer
+        return self.nothing()
+
+    def search(self, index: int) -> Invocation:
+        """A wrapper that is not in the tables: the engine's start anywhere behind it, if there is exactly one."""
+        starts = [at for at in range(index, len(self.argv)) if self.is_start(at)]
+        if len(starts) != 1:
+            return self.nothing()
+        at = starts[0]
+        self.python_environment = "unknown"
+        if self.argv[at] == MODULE or _base(self.argv[at]) == LAUNCH_SERVER + ".py":
+            engine = next((i for i in range(at - 1, index - 1, -1) if is_python(self.argv[i])), at - 1)
+            self.interpreter = self.argv[engine] if is_python(self.argv[engine]) else ""
+            return self.found(LAUNCH_SERVER, engine, at + 1)
+        return self.console(at, at)
+
+    def is_start(self, at: int) -> bool:
+        """Whether the engine's own command is at `at`."""
+        token = self.argv[at]
+        if token == MODULE:
+            return self.argv[at - 1].startswith("-") and self.argv[at - 1].endswith("m")
+        if _base(token) == CONSOLE:
+            return self.argv[at + 1 : at + 2] == [SERVE]
+        return _base(token) == LAUNCH_SERVER + ".py"
+
+
+def _shell_names() -> frozenset[str]:
+    from drafter_contracts.serving.wrappers import SHELLS
+
+    return SHELLS
+
+
+def read_invocation(argv: Sequence[str]) -> Invocation:
+    """Split a command line.
+
+    Args:
+        argv: The command as it would be executed, program first.
+
+    Returns:
+        What wraps the engine, the interpreter, the entry, and the arguments that the engine's own parser sees.
+        `entry` is "" for a command that is no SGLang launch.
+    """
+    return _Walk(argv).run()

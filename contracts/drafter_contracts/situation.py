@@ -88,7 +88,11 @@ class Situation(msgspec.Struct, frozen=True, omit_defaults=True):
         method: Method as keys of the profile: "EAGLE3", "DFLASH", "DSPARK", or "" where no aux capture is involved.
         rule: The target class's capture rule in this release for that method, or None.
         draft_class: What this release's class for the drafter's architecture does, or None.
-        ids: Capture ids that this release reads from the drafter's config, or None.
+        draft_config: The drafter's config.json as the engine sees it: `--json-model-override-args` applied where this
+            release applies it to the drafter.
+        bundled: The launch names no drafter of its own: the target's checkpoint holds it.
+        capture_off: The drafter's config turns aux capture off in this release.
+        ids: Capture ids that this release reads from the drafter's config, as they reach the target's setter, or None.
         ids_key: Where they were read.
         ids_error: Exception that the release raises while reading them, or "".
         capture: What this launch will capture, or None where it cannot be evaluated.
@@ -109,6 +113,9 @@ class Situation(msgspec.Struct, frozen=True, omit_defaults=True):
     method: str = ""
     rule: CaptureMethod | None = None
     draft_class: Drafter | None = None
+    draft_config: dict[str, object] = msgspec.field(default_factory=dict)
+    bundled: bool = False
+    capture_off: bool = False
     ids: tuple[int, ...] | None = None
     ids_key: str = ""
     ids_error: str = ""

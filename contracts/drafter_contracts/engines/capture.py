@@ -134,6 +134,11 @@ def _resolve(method: CaptureMethod, boundary: int, n: int) -> tuple[int, Region]
     return boundary, region
 
 
+def boundary_fate(method: CaptureMethod, boundary: int, n: int) -> Region:
+    """What becomes of one requested boundary on its own: captured, dropped, or an error (wraps are resolved)."""
+    return _resolve(method, boundary, n)[1]
+
+
 def capture_boundaries(method: CaptureMethod, n: int, requested: Sequence[int]) -> Capture:
     """What the forward pass does with the boundaries that the setter asked for."""
     rule = method.capture
@@ -241,6 +246,16 @@ def read_ids(reading: IdReading, config: dict[str, object], *, n: int) -> tuple[
             return even_ids(n, int(layers)), "formula", ""  # type: ignore[call-overload]
         return None, "formula", error
     return None, "", ""
+
+
+def reading_shift(reading: IdReading, target_model_type: str, architectures: Sequence[str]) -> int:
+    """What this release adds to the ids of such a drafter before the target's setter sees them."""
+    return sum(
+        shift.add
+        for shift in reading.shifts
+        if shift.target_model_type in {"", target_model_type}
+        and (not shift.drafter_architectures or any(name in shift.drafter_architectures for name in architectures))
+    )
 
 
 def capture_switched_off(reading: IdReading, config: dict[str, object]) -> bool:

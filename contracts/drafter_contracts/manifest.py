@@ -1,0 +1,341 @@
+"""The manifest: what a drafter was trained on, recorded in `drafters-manifest.json` beside its weights.
+
+The document is strict: unknown fields are refused, so that a misspelt key cannot turn a requirement off.
+Its identity is the sha256 of its canonical bytes: keys sorted, defaults left out, no white space, UTF-8.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from drafter_contracts import limits
+from drafter_contracts.errors import LayoutError, ManifestError
+from drafter_contracts.layout import RESIDUAL, CaptureLayout, Tap
+from drafter_contracts.situation import Requirements, StatedLayout
+
+SCHEMA = "drafters.manifest.v1"
+MEDIA_TYPE = "application/vnd.drafters.manifest.v1+json"
+FILE_NAME = "drafters-manifest.json"
+
+Count = Annotated[int, msgspec.Meta(ge=1)]
+Boundary = Annotated[int, msgspec.Meta(ge=0, le=limits.target_max_layers)]
+Sha256 = Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{64})?$")]
+Owner = Literal["", "own", "target"]
+State = Literal["residual", "final_norm", "stream_mean"]
+Norm = Literal["none", "concatenation", "per_chunk"]
+
+
+class _Document(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
+    """Base of every part of the document."""
+
+
+class TargetRecord(_Document):
+    """The target that the drafter was trained for.
+
+    Attributes:
+        model: Name, normally a Hub id.
+        revision: Commit of the target's repository.
+        architecture: `architectures[0]` of its config.
+        layers: Decoder layers.
+        hidden_size: Width of its residual stream.
+        vocab_size: Rows of its embedding.
+        tokenizer_sha256: Digest of its tokenizer.json.
+    """
+
+    model: str = ""
+    revision: str = ""
+    architecture: str = ""
+    layers: Count | None = None
+    hidden_size: Count | None = None
+    vocab_size: Count | None = None
+    tokenizer_sha256: Sha256 = ""
+
+
+class StatedIds(_Document):
+    """The ids as the producer wrote them, before anybody converted them.
+
+    Attributes:
+        key: Config key or option they came from.
+        values: The numbers.
+        numbering: Name of the numbering they are in.
+        producer: Tool and version that wrote them.
+    """
+
+    key: str = ""
+    values: tuple[int, ...] = ()
+    numbering: str = ""
+    producer: str = ""
+
+
+class LayoutRecord(_Document):
+    """The capture layout that the drafter was trained on.
+
+    Attributes:
+        boundaries: In concatenation order; 0 is the embedding output, N the last layer's output before the final norm.
+        states: State per boundary; empty means `residual` for all.
+        widths: Width per boundary; empty means the target's hidden size for all.
+        norm: Norm between the concatenation and `fc`.
+        stated: The producer's own numbers.
+        evidence: How the layout is known, one line each.
+    """
+
+    boundaries: Annotated[tuple[Boundary, ...], msgspec.Meta(min_length=1, max_length=limits.layout_max_taps)]
+    states: tuple[State, ...] = ()
+    widths: tuple[Count, ...] = ()
+    norm: Norm = "none"
+    stated: StatedIds | None = None
+    evidence: tuple[str, ...] = ()
+
+
+class DraftRecord(_Document):
+    """Facts of the drafter that decide whether it can be served. None or empty: not recorded.
+
+    Attributes:
+        vocab_size: Draft vocabulary.
+        embeddings: Whose embeddings it was trained with.
+        lm_head: Whose head it was trained with.
+        trained_context: Longest context trained on, tokens.
+        rope_theta: RoPE base actually trained with.
+        dtype: Dtype it must run in.
+        block_size: Block size trained with (parallel drafters), or steps unrolled in training.
+        norm_output: The recycled state is the normed one.
+        norm_before_residual: The residual is fed by the normed state.
+        thinking_mode: Chat mode trained on: "on", "off", "both", or free text.
+        rotated: Trained on a rotated residual basis.
+    """
+
+    vocab_size: Count | None = None
+    embeddings: Owner = ""
+    lm_head: Owner = ""
+    trained_context: Count | None = None
+    rope_theta: float | None = None
+    dtype: str = ""
+    block_size: Count | None = None
+    norm_output: bool | None = None
+    norm_before_residual: bool | None = None
+    thinking_mode: str = ""
+    rotated: bool | None = None
+
+
+class Recommended(_Document):
+    """Speculative arguments that the producer recommends.
+
+    Attributes:
+        steps: SGLang's `--speculative-num-steps`.
+        topk: SGLang's `--speculative-eagle-topk`.
+        draft_tokens: SGLang's `--speculative-num-draft-tokens`, the root included.
+        speculative_tokens: Drafted tokens, the root not counted (vLLM's K); portable between engines.
+    """
+
+    steps: Count | None = None
+    topk: Count | None = None
+    draft_tokens: Count | None = None
+    speculative_tokens: Count | None = None
+
+
+class Provenance(_Document):
+    """Where the drafter comes from.
+
+    Attributes:
+        producer: Training tool and version.
+        training_data: What it was trained on.
+        created: When, ISO 8601.
+        urls: Where to read more.
+        notes: Anything else, one line each.
+    """
+
+    producer: str = ""
+    training_data: str = ""
+    created: str = ""
+    urls: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class Manifest(_Document):
+    """The whole document.
+
+    Attributes:
+        schema: `SCHEMA`.
+        name: The drafter's name.
+        version: Its version.
+        method: One of `checkpoint.facts.METHODS`, or "".
+        target: The target.
+        layout: The capture layout; None for drafters that read no aux hidden states, or if it is not known.
+        draft: Facts of the drafter.
+        recommended: Speculative arguments.
+        provenance: Where it comes from.
+    """
+
+    schema: Literal["drafters.manifest.v1"]
+    name: str = ""
+    version: str = ""
+    method: str = ""
+    target: TargetRecord = TargetRecord()
+    layout: LayoutRecord | None = None
+    draft: DraftRecord = DraftRecord()
+    recommended: Recommended = Recommended()
+    provenance: Provenance = Provenance()
+
+    def capture_layout(self) -> CaptureLayout | None:
+        """The layout as a value, checked against the target's depth; None if none is recorded.
+
+        Raises:
+            ManifestError: A layout that cannot exist on a target of the recorded depth.
+        """
+        record = self.layout
+        if record is None:
+            return None
+        states: tuple[str, ...] = record.states or (RESIDUAL,) * len(record.boundaries)
+        if len(states) != len(record.boundaries):
+            raise ManifestError(
+                "one state per boundary",
+                where="layout.states",
+                expected=f"{len(record.boundaries)} states",
+                actual=str(len(states)),
+            )
+        taps = tuple(Tap(boundary, state) for boundary, state in zip(record.boundaries, states, strict=True))
+        width = self.target.hidden_size
+        widths = record.widths or ((width,) * len(taps) if width is not None else ())
+        try:
+            return CaptureLayout(taps, widths, record.norm).check(self.target.layers)
+        except LayoutError as error:
+            raise ManifestError(
+                error.message, where="layout", expected=error.expected, actual=error.actual
+            ) from error
+
+    def stated_layout(self, source: str = FILE_NAME) -> StatedLayout | None:
+        """The layout on the manifest's word, or None if it records none.
+
+        Raises:
+            ManifestError: See `capture_layout`.
+        """
+        layout = self.capture_layout()
+        return None if layout is None else StatedLayout(layout, "manifest", f"{source}: layout")
+
+    def requirements(self, source: str = FILE_NAME) -> Requirements:
+        """Everything else that the rules compare."""
+        target, draft = self.target, self.draft
+        return Requirements(
+            source=source,
+            target_name=target.model,
+            target_architecture=target.architecture,
+            target_layers=target.layers,
+            target_hidden_size=target.hidden_size,
+            target_vocab_size=target.vocab_size,
+            target_tokenizer_sha256=target.tokenizer_sha256,
+            trained_context=draft.trained_context,
+            trained_block_size=draft.block_size,
+            dtype=draft.dtype,
+            embeddings=draft.embeddings,
+            lm_head=draft.lm_head,
+            rope_theta=draft.rope_theta,
+            norm_output=draft.norm_output,
+            norm_before_residual=draft.norm_before_residual,
+            speculative_tokens=self.recommended.speculative_tokens,
+            thinking_mode=draft.thinking_mode,
+            rotated=draft.rotated,
+        )
+
+
+def decode(data: bytes, *, where: str = FILE_NAME) -> Manifest:
+    """A manifest from its JSON bytes.
+
+    Args:
+        data: The document.
+        where: File name for errors.
+
+    Raises:
+        ManifestError: Not JSON, an unknown field, a wrong type or value, or an impossible layout. Names the
+            file, the field, what was expected and what was found.
+    """
+    if len(data) > limits.manifest_max_bytes:
+        raise ManifestError(
+            "the manifest is too large",
+            where=where,
+            expected=f"at most {limits.manifest_max_bytes} bytes",
+            actual=f"{len(data)} bytes",
+        )
+    try:
+        manifest = msgspec.json.decode(data, type=Manifest)
+    except msgspec.ValidationError as error:
+        raise _explain(str(error), data, where) from error
+    except msgspec.DecodeError as error:
+        raise ManifestError("not a JSON document", where=where, expected="JSON", actual=str(error)) from error
+    try:
+        manifest.capture_layout()
+    except ManifestError as error:
+        field = f"{where}: {error.where}"
+        raise ManifestError(error.message, where=field, expected=error.expected, actual=error.actual) from error
+    return manifest
+
+
+def _explain(text: str, data: bytes, where: str) -> ManifestError:
+    """msgspec's one-line message, taken apart into field, expected and actual."""
+    message, _, path = text.partition(" - at `$")
+    field = path.rstrip("`").lstrip(".")
+    place = f"{where}: {field}" if field else where
+    if message.startswith("Object contains unknown field"):
+        name = message.split("`")[1]
+        return ManifestError(f"unknown field {name!r}", where=place, expected="a field of the schema", actual=name)
+    if message.startswith("Object missing required field"):
+        name = message.split("`")[1]
+        return ManifestError(f"field {name!r} is missing", where=place, expected=name, actual="nothing")
+    expected, found, actual = message.removeprefix("Expected ").partition(", got ")
+    actual = actual if found else _value_at(data, path)
+    expected = expected.replace("`", "")
+    if message.startswith("Invalid enum value") and field in {"schema", ""}:
+        expected = SCHEMA
+    return ManifestError(
+        "the field has a wrong value", where=place, expected=expected, actual=actual.replace("`", "") or "another value"
+    )
+
+
+def _value_at(data: bytes, path: str) -> str:
+    """The offending value as JSON text, for an error's `actual`."""
+    value: Any = msgspec.json.decode(data)
+    for part in path.rstrip("`").replace("[", ".").replace("]", "").split("."):
+        if isinstance(value, dict) and part in value:
+            value = value[part]
+        elif isinstance(value, list) and part.isdigit() and int(part) < len(value):
+            value = value[int(part)]
+    return msgspec.json.encode(value).decode()[:80]
+
+
+def read_manifest(directory: str) -> Manifest | None:
+    """The manifest of a drafter directory, or None if there is none.
+
+    Raises:
+        ManifestError: The file cannot be read or does not follow the schema.
+    """
+    path = os.path.join(directory, FILE_NAME)
+    try:
+        with open(path, "rb") as stream:
+            data = stream.read(limits.manifest_max_bytes + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise ManifestError("the manifest cannot be read", where=path, actual=str(error.strerror)) from error
+    return decode(data, where=path)
+
+
+def canonical(manifest: Manifest) -> bytes:
+    """The manifest's canonical bytes: keys sorted, defaults left out, no white space, UTF-8."""
+    import json
+
+    plain = msgspec.to_builtins(manifest)
+    return json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+def digest(manifest: Manifest) -> str:
+    """The manifest's identity: "sha256:" and the hex digest of its canonical bytes."""
+    import hashlib
+
+    return "sha256:" + hashlib.sha256(canonical(manifest)).hexdigest()
+
+
+def json_schema() -> dict[str, Any]:
+    """The document's JSON Schema (2020-12), generated from the classes above."""
+    return msgspec.json.schema(Manifest)

@@ -1,0 +1,222 @@
+"""The inverse of an engine's capture rule: the ids that make a release feed a given layout, or why there are none.
+
+Every answer is proved by the forward rule: a candidate counts only if `effective_capture` returns the layout.
+The search is complete among id lists as long as the layout (a drafter's `fc` is sized by that length): each id
+must then arrive as one tap, so that it is the boundary less one of the rule's shifts (or that value less N, where
+the release wraps negative numbers), and of the order only the first id can matter.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+import msgspec
+
+from drafter_contracts.engines.capture import (
+    EffectiveCapture,
+    boundary_fate,
+    effective_capture,
+    read_ids,
+    reading_shift,
+)
+from drafter_contracts.engines.profile import BROKEN, FITTED, CaptureMethod, GraphReplay, IdReading
+from drafter_contracts.errors import ProfileError
+from drafter_contracts.layout import FINAL_NORM, RESIDUAL, STATES, STREAM_MEAN, CaptureLayout, Tap
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+#: Layouts longer than this are not tried with every choice of wrapped (negative) ids.
+_WRAP_LIMIT = 10
+
+
+class Solution(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The ids to write into a drafter's config for one release and target, or why there are none.
+
+    Attributes:
+        ids: Ids to write at `key`; None where the key must be left out (`default`) or nothing works.
+        key: Dotted config key to write them to.
+        default: Leaving every id key out works: the class's own default is the layout.
+        graphs_off: Works only while CUDA graphs are off.
+        reason: Why there are none, or what the solution depends on.
+    """
+
+    ids: tuple[int, ...] | None = None
+    key: str = ""
+    default: bool = False
+    graphs_off: bool = False
+    reason: str = ""
+
+    @property
+    def found(self) -> bool:
+        """Whether this release can be made to feed the layout."""
+        return self.ids is not None or self.default
+
+
+def same_taps(wanted: Sequence[Tap], got: Sequence[Tap]) -> bool:
+    """Whether captured taps are the wanted ones, in order.
+
+    A wanted residual is satisfied by the mean over a multi-stream target's residual streams: such a target has
+    no single residual stream, and producers and engines both write that boundary.
+    """
+    return len(wanted) == len(got) and all(_same(a, b) for a, b in zip(wanted, got, strict=True))
+
+
+def _same(wanted: Tap, got: Tap) -> bool:
+    return wanted.boundary == got.boundary and (
+        wanted.state == got.state or {wanted.state, got.state} == {RESIDUAL, STREAM_MEAN}
+    )
+
+
+def serves(effect: EffectiveCapture, layout: CaptureLayout) -> bool:
+    """Whether both execution modes of a launch feed a layout."""
+    modes = (effect.eager,) if effect.replay is None else (effect.eager, effect.replay)
+    return not effect.undetermined and all(not mode.error and not mode.foreign and same_taps(layout.taps, mode.taps) for mode in modes)
+
+
+def solve(
+    rule: CaptureMethod,
+    reading: IdReading,
+    graphs: GraphReplay | None,
+    layout: CaptureLayout,
+    n: int,
+    graphs_on: bool,
+    *,
+    prefer: str = "",
+    target_model_type: str = "",
+    architectures: Sequence[str] = (),
+) -> Solution:
+    """The ids that make a release feed `layout`.
+
+    Args:
+        rule: The target class's capture rule.
+        reading: How the release finds the ids in the drafter's config.
+        graphs: What CUDA-graph replay captures; None if nothing special.
+        layout: The layout wanted.
+        n: Decoder layers of the target.
+        graphs_on: Whether the launch leaves CUDA graphs on.
+        prefer: Key to write, if the release reads it; else its first key.
+        target_model_type: For releases that move ids for some targets before the setter sees them.
+        architectures: The drafter's, for the same reason.
+
+    Returns:
+        A solution that the forward rule confirms; otherwise one with `reason` set to what stands in the way.
+    """
+    obstacle = _obstacle(rule, layout, n)
+    if obstacle:
+        return Solution(reason=obstacle)
+    moved = reading_shift(reading, target_model_type, architectures)
+    key = prefer if prefer in reading.keys else (reading.keys[0] if reading.keys else "")
+    if key:
+        for ids in _candidates(rule, layout.boundaries, n):
+            written = tuple(i - moved for i in ids)
+            if not _reads_back(reading, key, written, n):
+                continue
+            if serves(effective_capture(rule, graphs, n, ids, graphs_on=graphs_on), layout):
+                return Solution(written, key)
+    if reading.missing == "default" and rule.default is not None:
+        try:
+            if serves(effective_capture(rule, graphs, n, None, graphs_on=graphs_on), layout):
+                return Solution(default=True, reason="the class's own default is this layout")
+        except ProfileError:
+            pass
+    if graphs_on and graphs is not None and graphs.ids != "same":
+        eager = solve(
+            rule,
+            reading,
+            graphs,
+            layout,
+            n,
+            graphs_on=False,
+            prefer=prefer,
+            target_model_type=target_model_type,
+            architectures=architectures,
+        )
+        if eager.found:
+            why = "CUDA-graph replay captures the class's default layers whatever the ids are"
+            if graphs.ids != "default":
+                why = graphs.reason or "it cannot be told what CUDA-graph replay captures"
+            return Solution(eager.ids, eager.key, eager.default, graphs_off=True, reason=why)
+        return eager
+    return Solution(reason=_no_ids(rule, reading, layout, n))
+
+
+def _reads_back(reading: IdReading, key: str, ids: tuple[int, ...], n: int) -> bool:
+    """Whether the release reads exactly these ids when they are written at `key` and nowhere else."""
+    config: dict[str, object] = {}
+    place = config
+    *parents, last = key.split(".")
+    for part in parents:
+        child: dict[str, object] = {}
+        place[part] = child
+        place = child
+    place[last] = list(ids)
+    read, _, error = read_ids(reading, config, n=n)
+    return read == ids and not error
+
+
+def _obstacle(rule: CaptureMethod, layout: CaptureLayout, n: int) -> str:
+    """What makes every id list fail, whatever the numbers are, or ""."""
+    if rule.status == BROKEN:
+        return f"the target class's capture hook cannot work in this release: {rule.reason}"
+    if rule.status != FITTED:
+        return f"the target class's capture could not be derived: {rule.reason}"
+    state = rule.capture.state
+    if state not in STATES:
+        return f"this release captures {state}, not the residual stream"
+    for tap in layout.taps:
+        if not _same(tap, Tap(tap.boundary, state)):
+            article = "the final norm" if tap.state == FINAL_NORM else tap.state
+            return f"this release captures the {state} state at {tap.label()}, never {article}"
+        fate = boundary_fate(rule, tap.boundary, n)
+        if fate.action == "drop":
+            return f"{tap.label()} is never captured by this target class: it is dropped without a message"
+        if fate.action != "capture":
+            return f"{tap.label()} cannot be captured by this target class: {fate.error} in its {fate.phase}"
+    if rule.capture.duplicates == "once" and len(set(layout.boundaries)) != len(layout.taps):
+        return "the layout repeats a boundary, and this release captures each boundary once"
+    ordered = sorted(layout.boundaries)
+    if rule.capture.order == "ascending" and list(layout.boundaries) != ordered:
+        plain = ", ".join(map(str, ordered))
+        return (
+            f"this release concatenates in ascending layer order ({plain}) whatever the order of the ids; "
+            "the columns of fc.weight would have to be permuted"
+        )
+    return ""
+
+
+def _candidates(rule: CaptureMethod, boundaries: Sequence[int], n: int) -> Iterator[tuple[int, ...]]:
+    """Every id list, as the setter sees it, that could be the answer; plain and sorted ones first."""
+    wraps = rule.capture.negative.action == "wrap" and len(boundaries) <= _WRAP_LIMIT
+    choices = tuple(product((0, 1), repeat=len(boundaries))) if wraps else ((0,) * len(boundaries),)
+    adds = tuple(dict.fromkeys(shift.add for shift in rule.shifts))
+    for choice, add in product(choices, adds):
+        ids = tuple(b - n * wrapped - add for b, wrapped in zip(boundaries, choice, strict=True))
+        yield ids
+        if rule.capture.order != "ascending":
+            continue
+        ordered = sorted(ids)
+        for first in ordered:
+            rest = list(ordered)
+            rest.remove(first)
+            yield (first, *rest)
+
+
+def _no_ids(rule: CaptureMethod, reading: IdReading, layout: CaptureLayout, n: int) -> str:
+    """Why no id list works although every boundary alone can be captured."""
+    if not reading.keys:
+        return "this release reads no capture ids from the drafter's config; its default layers are always used"
+    tried = []
+    for shift in rule.shifts:
+        ids = tuple(b - shift.add for b in layout.boundaries)
+        text = f"ids {list(ids)} would need the rule 'add {shift.add} when {shift.when}'"
+        low, high = reading.range_low, reading.range_high
+        if shift.when != "always" or len(rule.shifts) > 1:
+            text += ", which does not apply to them in any order"
+        elif low is not None or high:
+            text += f", but ids outside {low}..{high or 'any'} are refused"
+        else:
+            text += ", but the setter refuses them"
+        tried.append(text)
+    return "no ids give these layers: " + "; ".join(dict.fromkeys(tried))

@@ -1,0 +1,221 @@
+"""`solve` against the forward rule (soundness) and against brute force (completeness)."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from drafter_contracts.engines.capture import capture_once, effective_capture, reading_shift
+from drafter_contracts.engines.profile import (
+    CaptureMethod,
+    CaptureRule,
+    GraphReplay,
+    Guard,
+    IdReading,
+    ReadingShift,
+    Region,
+    Shift,
+)
+from drafter_contracts.layout import CaptureLayout, Tap, layout_from_boundaries
+from drafter_contracts.solve import serves, solve
+
+KEY = "eagle_config.eagle_aux_hidden_state_layer_ids"
+READING = IdReading(keys=(KEY,))
+DEFAULT = ("2", "N//2", "N-3")
+PLAIN = CaptureMethod("fitted", default=DEFAULT, shifts=(Shift(1),))
+DEEPSEEK = CaptureMethod("fitted", default=DEFAULT, shifts=(Shift(1, "first==1"), Shift(0)))
+GPT_OSS = CaptureMethod(
+    "fitted", default=DEFAULT, shifts=(Shift(0, "max==N"), Shift(1)), capture=CaptureRule(last=Region())
+)
+REPLAYS_DEFAULT = GraphReplay("default", disabled_by=("--disable-cuda-graph",))
+
+regions = st.sampled_from(
+    [Region(), Region("drop"), Region("error", "IndexError", "setter"), Region("error", "TypeError", "forward")]
+)
+below = st.one_of(regions, st.just(Region("wrap")))
+rules = st.builds(
+    CaptureRule,
+    negative=below.filter(lambda region: region.action != "capture"),
+    zero=regions,
+    last=regions,
+    above=regions.filter(lambda region: region.action != "capture"),
+    order=st.sampled_from(["ascending", "given"]),
+    duplicates=st.sampled_from(["once", "repeat"]),
+    short=st.sampled_from(["", "RuntimeError"]),
+)
+conditions = st.one_of(
+    st.builds("first=={}".format, st.integers(-2, 5)),
+    st.sampled_from(["max==N", "max==N-1", "min>=2", "min>=1", "max>=N"]),
+)
+shifts = st.builds(
+    lambda special, last: (*special, Shift(last)),
+    st.lists(st.builds(Shift, st.integers(-1, 2), conditions), max_size=2),
+    st.integers(-1, 2),
+)
+guards = st.lists(
+    st.builds(Guard, st.sampled_from(["unsorted", "duplicate", "id<0", "id>=N", "id==N-1"]), st.just("ValueError")),
+    max_size=2,
+).map(tuple)
+methods = st.builds(
+    CaptureMethod,
+    st.just("fitted"),
+    default=st.sampled_from([None, DEFAULT]),
+    shifts=shifts,
+    guards=guards,
+    capture=rules,
+    sticky=st.booleans(),
+)
+readings = st.builds(
+    IdReading,
+    keys=st.just((KEY,)),
+    missing=st.sampled_from(["default", "error", "formula"]),
+    range_low=st.sampled_from([None, 0]),
+    range_high=st.sampled_from(["", "N-1"]),
+)
+graphs = st.sampled_from([None, GraphReplay(), REPLAYS_DEFAULT, GraphReplay("unknown", reason="two calls")])
+
+
+def taps(boundaries, width=None):
+    return layout_from_boundaries(boundaries, width=width)
+
+
+@settings(max_examples=250, deadline=None)
+@given(methods, readings, graphs, st.booleans(), st.data())
+def test_every_answer_is_confirmed_by_the_forward_rule_and_none_is_confirmed_by_brute_force(
+    method, reading, replay, graphs_on, data
+):
+    n = data.draw(st.integers(3, 6), label="N")
+    boundaries = data.draw(st.lists(st.integers(0, n), min_size=1, max_size=3), label="layout")
+    layout = CaptureLayout(tuple(Tap(b) for b in boundaries))
+    answer = solve(method, reading, replay, layout, n, graphs_on)
+
+    def works(ids, on):
+        return serves(effective_capture(method, replay, n, ids, graphs_on=on), layout)
+
+    def readable(ids):
+        low, high = reading.range_low, n - 1 if reading.range_high else None
+        return all((low is None or i >= low) and (high is None or i <= high) for i in ids)
+
+    if answer.found:
+        on = graphs_on and not answer.graphs_off
+        assert works(answer.ids, on)
+        assert (answer.ids is None) == answer.default
+        if answer.ids is not None:
+            assert readable(answer.ids)
+            assert answer.key == KEY
+    every = [
+        ids for ids in product(range(-n - 3, n + 4), repeat=len(boundaries)) if readable(ids) and works(ids, graphs_on)
+    ]
+    if every:
+        assert answer.ids is not None
+        assert not answer.graphs_off
+    elif answer.found and not answer.graphs_off:
+        assert answer.default
+    if not answer.found:
+        assert answer.reason
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(4, 128), st.data())
+def test_the_common_rule_is_boundaries_less_one(n, data):
+    boundaries = data.draw(st.lists(st.integers(1, n - 1), min_size=1, max_size=5, unique=True).map(sorted))
+    assert solve(PLAIN, READING, None, taps(boundaries), n, True).ids == tuple(b - 1 for b in boundaries)
+
+
+def test_a_family_that_adds_one_only_after_a_first_id_of_one_is_given_boundaries():
+    answer = solve(DEEPSEEK, READING, None, taps([3, 31, 59]), 61, True)
+    assert (answer.ids, answer.key) == ((3, 31, 59), KEY)
+
+
+def test_that_family_takes_outputs_where_the_first_is_one():
+    assert solve(DEEPSEEK, READING, None, taps([2, 30, 58]), 61, True).ids == (1, 29, 57)
+    assert capture_once(DEEPSEEK, 61, (1, 29, 57)).taps == taps([2, 30, 58]).taps
+
+
+def test_boundary_one_first_is_reached_by_another_order():
+    answer = solve(DEEPSEEK, READING, None, taps([1, 31, 59]), 61, True)
+    assert answer.ids is not None
+    assert answer.ids[0] != 1
+    assert capture_once(DEEPSEEK, 61, answer.ids).taps == taps([1, 31, 59]).taps
+
+
+def test_one_tap_at_boundary_one_has_no_ids_in_that_family_and_the_reason_names_both_rules():
+    answer = solve(DEEPSEEK, READING, None, taps([1]), 61, True)
+    assert not answer.found
+    assert "first==1" in answer.reason
+    assert "always" in answer.reason
+
+
+def test_the_last_boundary_is_reached_where_the_release_captures_it():
+    assert solve(GPT_OSS, READING, None, taps([24, 30, 36]), 36, True).ids == (24, 30, 36)
+    assert solve(GPT_OSS, READING, None, taps([2, 18, 33]), 36, True).ids == (1, 17, 32)
+
+
+def test_the_last_boundary_elsewhere_is_named_as_dropped():
+    answer = solve(PLAIN, READING, None, taps([24, 30, 36]), 36, True)
+    assert not answer.found
+    assert "boundary 36 (output of layer 35)" in answer.reason
+    assert "dropped" in answer.reason
+
+
+def test_an_unsorted_layout_is_refused_with_the_order_the_release_uses():
+    answer = solve(PLAIN, READING, None, taps([31, 3, 59]), 61, True)
+    assert not answer.found
+    assert "3, 31, 59" in answer.reason
+    assert "permuted" in answer.reason
+
+
+def test_graph_replay_of_the_default_needs_graphs_off():
+    answer = solve(PLAIN, READING, REPLAYS_DEFAULT, taps([3, 31, 59]), 61, True)
+    assert answer.ids == (2, 30, 58)
+    assert answer.graphs_off
+    assert "default" in answer.reason
+    assert not solve(PLAIN, READING, REPLAYS_DEFAULT, taps([3, 31, 59]), 61, False).graphs_off
+
+
+def test_a_release_that_reads_no_ids_serves_its_default_and_nothing_else():
+    reading = IdReading()
+    assert solve(PLAIN, reading, None, taps([2, 16, 29]), 32, True).default
+    answer = solve(PLAIN, reading, None, taps([3, 16, 29]), 32, True)
+    assert not answer.found
+    assert "reads no capture ids" in answer.reason
+
+
+def test_ids_that_a_release_moves_first_are_moved_back():
+    reading = IdReading(
+        keys=("dflash_config.target_layer_ids",),
+        missing="formula",
+        range_low=0,
+        range_high="N-1",
+        shifts=(ReadingShift(1, "muse", ("MuseDraft",)),),
+    )
+    method = CaptureMethod("fitted", shifts=(Shift(0),))
+    moved = solve(method, reading, None, taps([3, 9]), 12, True, target_model_type="muse", architectures=("MuseDraft",))
+    assert moved.ids == (2, 8)
+    assert reading_shift(reading, "muse", ("MuseDraft",)) == 1
+    assert reading_shift(reading, "other", ("MuseDraft",)) == 0
+    assert solve(method, reading, None, taps([3, 9]), 12, True, target_model_type="llama").ids == (3, 9)
+
+
+@pytest.mark.parametrize(
+    ("method", "words"),
+    [
+        (CaptureMethod("opaque", "captures a tuple"), "captures a tuple"),
+        (CaptureMethod("broken", "the list is never read"), "the list is never read"),
+        (CaptureMethod("fitted", shifts=(Shift(1),), capture=CaptureRule(state="the MLP branch")), "the MLP branch"),
+    ],
+)
+def test_a_rule_that_cannot_serve_says_why(method, words):
+    answer = solve(method, READING, None, taps([3, 31, 59]), 61, True)
+    assert not answer.found
+    assert words in answer.reason
+
+
+def test_a_stream_mean_serves_a_layout_that_names_only_boundaries_but_no_final_norm():
+    method = CaptureMethod("fitted", shifts=(Shift(1),), capture=CaptureRule(state="stream_mean", last=Region()))
+    assert solve(method, READING, None, taps([3, 31]), 61, True).ids == (2, 30)
+    final = CaptureLayout((Tap(3), Tap(61, "final_norm")))
+    assert "final norm" in solve(method, READING, None, final, 61, True).reason

@@ -157,7 +157,8 @@ def _read_drafter(request: Request, serving: ServingConfig, target: TargetFacts 
     if not asked:
         return Drafter()
     path = _in_launch_directory(asked, serving)
-    directory = find(path, "" if request.drafter else serving.speculation.draft_revision)
+    revision = "" if request.drafter else serving.speculation.draft_revision
+    directory = find(path, revision, environment=os.environ | serving.invocation.environment)
     if directory is None:
         return Drafter(asked, problem=f"{asked} is neither a directory nor in this machine's Hub cache")
     from drafter_contracts.checkpoint.read import read_drafter

@@ -129,4 +129,16 @@ def _execute(launch: Sequence[str]) -> NoReturn:
     for name in ("SIGPIPE", "SIGXFSZ"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_DFL)
+    _forget_own_locale()
     os.execvp(launch[0], list(launch))  # noqa: S606 - the command is the user's own, with no shell between
+
+
+def _forget_own_locale() -> None:
+    """Take back LC_CTYPE where the interpreter set it for itself (PEP 538, under LANG=C), so that it is not inherited."""
+    try:
+        with open("/proc/self/environ", "rb") as file:
+            given = file.read().split(b"\0")
+    except OSError:
+        return
+    if not any(entry.startswith(b"LC_CTYPE=") for entry in given):
+        os.environ.pop("LC_CTYPE", None)

@@ -32,8 +32,8 @@ def speaks_of_speculation(launch: Sequence[str]) -> bool:
         return True
     arguments = invocation.arguments
     for position, argument in enumerate(arguments):
-        if argument.startswith(_PREFIX):
-            return True
+        if argument.startswith(_PREFIX) or (invocation.wrapper and ("$" in argument or "`" in argument)):
+            return True  # a variable that a shell will expand can hold anything
         name, equals, value = argument.partition("=")
         if len(name) > len("--c") and _CONFIG.startswith(name):
             following = arguments[position + 1] if position + 1 < len(arguments) else ""

@@ -234,7 +234,9 @@ def read_ids(reading: IdReading, config: dict[str, object], *, n: int) -> tuple[
             return None, key, {"error": error, "setter": "TypeError"}.get(reading.broken, "")
         if not ids and reading.empty == "error":
             return None, key, error
-        if key not in reading.unchecked and not _in_range(reading, ids, n):
+        if key in reading.unchecked:
+            return (None, key, error) if reading.checks_all and _others_refused(reading, config, n) else (ids, key, "")
+        if not _in_range(reading, ids, n):
             return None, key, error
         return ids, key, ""
     if reading.missing == "error":
@@ -274,6 +276,12 @@ def unmet_requirement(reading: IdReading, config: dict[str, object]) -> str:
             continue
         return "" if isinstance(value, (int, float)) and value > 0 else key
     return reading.requires[0] if reading.requires else ""
+
+
+def _others_refused(reading: IdReading, config: dict[str, object], n: int) -> bool:
+    """Whether the release refuses what it finds at the keys that do not win."""
+    others = tuple(key for key in reading.keys if key not in reading.unchecked)
+    return bool(read_ids(msgspec.structs.replace(reading, keys=others), config, n=n)[2])
 
 
 def _in_range(reading: IdReading, ids: Sequence[int], n: int) -> bool:

@@ -141,14 +141,16 @@ class Overrides(msgspec.Struct, frozen=True, omit_defaults=True):
     Attributes:
         target: It is applied to the target's config.
         drafter: It is applied to the drafter's config too.
-        merge: "replace" (a key's whole value is replaced, nested objects are not merged).
+        merge: "replace" (a key's whole value is replaced, nested objects are not merged), or "unknown".
         source: Where it is done.
+        merged: Keys for which nested objects are merged all the same ("text_config" stands for every sub-config).
     """
 
     target: bool = True
     drafter: bool = False
     merge: str = "replace"
     source: Source | None = None
+    merged: tuple[str, ...] = ()
 
 
 class LaunchRules(msgspec.Struct, frozen=True, omit_defaults=True):

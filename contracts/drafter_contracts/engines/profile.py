@@ -152,6 +152,7 @@ class IdReading(msgspec.Struct, frozen=True, omit_defaults=True):
         reason: For opaque: what was seen.
         null_stops: Those of `keys` whose null counts as "missing" at once, without a look at the next key.
         unchecked: Those of `keys` whose ids escape the range check.
+        checks_all: Where one of `unchecked` wins, the other keys are read all the same, and may be refused.
         coerces: Every id goes through int(), so that "3" and 3.7 become 3.
         empty: What an empty list leads to: "setter" (handed on: nothing is captured) or "error".
         no_hook: Exception raised when the target has none of `hooks`.
@@ -172,6 +173,7 @@ class IdReading(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str = ""
     null_stops: tuple[str, ...] = ()
     unchecked: tuple[str, ...] = ()
+    checks_all: bool = False
     coerces: bool = False
     empty: str = "setter"
     no_hook: str = ""

@@ -1,6 +1,7 @@
 """The source of an engine release, read as text: from a directory or straight out of a wheel.
 
-Nothing is imported, unpacked or installed. Paths are given below `sglang/srt`.
+Nothing is imported, unpacked or installed. Paths are given below `sglang/srt`; the few files beside it that start
+the engine (`sglang/cli/*.py`, `sglang/launch_server.py`) are "../cli/serve.py" and so on.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 #: Folder of the engine that is scanned; keys of a profile's `sources` are paths below it.
 ROOT = "sglang/srt"
+#: Files beside it that are read too.
+BESIDE = ("cli/__init__.py", "cli/main.py", "cli/serve.py", "cli/serve_backends.py", "cli/utils.py", "launch_server.py")
 
 _VERSION = re.compile(r"""^\s*(?:__version__|version)\s*(?::[^=]+)?=\s*(?:version\s*=\s*)?["']([^"']+)["']""", re.M)
 _METADATA_VERSION = re.compile(r"^Version:\s*(\S+)\s*$", re.M)
@@ -120,6 +123,10 @@ def _open_directory(path: str, base: str) -> SourceTree:
             if name.endswith(".py"):
                 full = os.path.join(folder, name)
                 files[os.path.relpath(full, root).replace(os.sep, "/")] = full
+    for rel in BESIDE:
+        full = os.path.join(top, *rel.split("/"))
+        if os.path.isfile(full):
+            files[f"../{rel}"] = full
     metadata = [
         os.path.join(base, name, "METADATA")
         for name in sorted(os.listdir(base))
@@ -140,6 +147,8 @@ def _open_wheel(path: str) -> SourceTree:
                 name = info.filename
                 short = name.removeprefix(ROOT + "/")
                 inside = short != name and name.endswith(".py")
+                if name.removeprefix("sglang/") in BESIDE:
+                    short, inside = f"../{name.removeprefix('sglang/')}", True
                 about = name.endswith(".dist-info/METADATA") or name in ("sglang/version.py", "sglang/_version.py")
                 if not inside and not about:
                     continue

@@ -1,0 +1,30 @@
+"""What a release does with a launch command: its own parser, adjusters and mergers, run and recorded."""
+
+from __future__ import annotations
+
+from drafter_contracts.engines.scan.probes import launch_config, launch_flags
+from drafter_contracts.engines.scan.probes.launch_setup import outcome, prepare, quieten, unseal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from drafter_contracts.engines.scan.lazy import LazyRelease
+
+TASKS = {
+    "flags": launch_flags.explore,
+    "config": launch_config.explore,
+    "serve": launch_config.explore_serve,
+    "plugins": launch_config.explore_plugins,
+}
+
+
+def probe(release: LazyRelease, payload: dict[str, object]) -> dict[str, object]:
+    """Run the tasks named in `payload["tasks"]`.
+
+    Returns:
+        Task to ["value", its answer] or ["error", exception's name, its text].
+    """
+    quieten()
+    prepare(release)
+    unseal(release)
+    wanted = payload["tasks"]
+    return {name: outcome(lambda task=task: task(release)) for name, task in TASKS.items() if name in wanted}  # type: ignore[operator,misc]

@@ -28,11 +28,7 @@ State = Literal["residual", "final_norm", "stream_mean"]
 Norm = Literal["none", "concatenation", "per_chunk"]
 
 
-class _Document(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
-    """Base of every part of the document."""
-
-
-class TargetRecord(_Document):
+class TargetRecord(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
     """The target that the drafter was trained for.
 
     Attributes:
@@ -54,7 +50,7 @@ class TargetRecord(_Document):
     tokenizer_sha256: Sha256 = ""
 
 
-class StatedIds(_Document):
+class StatedIds(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
     """The ids as the producer wrote them, before anybody converted them.
 
     Attributes:
@@ -70,7 +66,7 @@ class StatedIds(_Document):
     producer: str = ""
 
 
-class LayoutRecord(_Document):
+class LayoutRecord(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
     """The capture layout that the drafter was trained on.
 
     Attributes:
@@ -90,7 +86,7 @@ class LayoutRecord(_Document):
     evidence: tuple[str, ...] = ()
 
 
-class DraftRecord(_Document):
+class DraftRecord(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
     """Facts of the drafter that decide whether it can be served. None or empty: not recorded.
 
     Attributes:
@@ -120,7 +116,7 @@ class DraftRecord(_Document):
     rotated: bool | None = None
 
 
-class Recommended(_Document):
+class Recommended(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
     """Speculative arguments that the producer recommends.
 
     Attributes:
@@ -136,7 +132,7 @@ class Recommended(_Document):
     speculative_tokens: Count | None = None
 
 
-class Provenance(_Document):
+class Provenance(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
     """Where the drafter comes from.
 
     Attributes:
@@ -154,7 +150,7 @@ class Provenance(_Document):
     notes: tuple[str, ...] = ()
 
 
-class Manifest(_Document):
+class Manifest(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
     """The whole document.
 
     Attributes:
@@ -202,9 +198,7 @@ class Manifest(_Document):
         try:
             return CaptureLayout(taps, widths, record.norm).check(self.target.layers)
         except LayoutError as error:
-            raise ManifestError(
-                error.message, where="layout", expected=error.expected, actual=error.actual
-            ) from error
+            raise ManifestError(error.message, where="layout", expected=error.expected, actual=error.actual) from error
 
     def stated_layout(self, source: str = FILE_NAME) -> StatedLayout | None:
         """The layout on the manifest's word, or None if it records none.
@@ -273,7 +267,7 @@ def decode(data: bytes, *, where: str = FILE_NAME) -> Manifest:
 
 
 def _explain(text: str, data: bytes, where: str) -> ManifestError:
-    """msgspec's one-line message, taken apart into field, expected and actual."""
+    """Msgspec's one-line message, taken apart into field, expected and actual."""
     message, _, path = text.partition(" - at `$")
     field = path.rstrip("`").lstrip(".")
     place = f"{where}: {field}" if field else where

@@ -72,10 +72,12 @@ def _same(wanted: Tap, got: Tap) -> bool:
 def serves(effect: EffectiveCapture, layout: CaptureLayout) -> bool:
     """Whether both execution modes of a launch feed a layout."""
     modes = (effect.eager,) if effect.replay is None else (effect.eager, effect.replay)
-    return not effect.undetermined and all(not mode.error and not mode.foreign and same_taps(layout.taps, mode.taps) for mode in modes)
+    return not effect.undetermined and all(
+        not mode.error and not mode.foreign and same_taps(layout.taps, mode.taps) for mode in modes
+    )
 
 
-def solve(
+def solve(  # noqa: PLR0913 - one value per thing that decides, the last three by name
     rule: CaptureMethod,
     reading: IdReading,
     graphs: GraphReplay | None,
@@ -139,7 +141,7 @@ def solve(
                 why = graphs.reason or "it cannot be told what CUDA-graph replay captures"
             return Solution(eager.ids, eager.key, eager.default, graphs_off=True, reason=why)
         return eager
-    return Solution(reason=_no_ids(rule, reading, layout, n))
+    return Solution(reason=_no_ids(rule, reading, layout))
 
 
 def _reads_back(reading: IdReading, key: str, ids: tuple[int, ...], n: int) -> bool:
@@ -203,7 +205,7 @@ def _candidates(rule: CaptureMethod, boundaries: Sequence[int], n: int) -> Itera
             yield (first, *rest)
 
 
-def _no_ids(rule: CaptureMethod, reading: IdReading, layout: CaptureLayout, n: int) -> str:
+def _no_ids(rule: CaptureMethod, reading: IdReading, layout: CaptureLayout) -> str:
     """Why no id list works although every boundary alone can be captured."""
     if not reading.keys:
         return "this release reads no capture ids from the drafter's config; its default layers are always used"

@@ -154,7 +154,23 @@ class Overrides(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class LaunchRules(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Everything about the launch command of a release."""
+    """Everything about the launch command of a release.
+
+    Attributes:
+        flags: Every option.
+        speculative: What happens to the speculative arguments.
+        config_file: `--config`; None if the release has none.
+        overrides: `--json-model-override-args`.
+        entries: Ways to start the server.
+        plugins: Entry-point group of plugins, or "".
+        draft_quantization: Where the drafter's quantisation comes from: "inherits" (`--quantization` unless a flag of
+            its own says otherwise), or "" if the release does not pass it on.
+        draft_context: What happens when the target's context is longer than the drafter's: "error" (unless
+            SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN allows it), "error,override" (with it, the drafter's positions
+            are enlarged), "warn"; "" if not known.
+        quantization_files: Values of `--quantization` whose loader raises when the checkpoint neither has a
+            `quantization_config` nor the method's own file.
+    """
 
     flags: tuple[Flag, ...] = ()
     speculative: SpeculativeRules = SpeculativeRules()
@@ -164,3 +180,4 @@ class LaunchRules(msgspec.Struct, frozen=True, omit_defaults=True):
     plugins: str = ""
     draft_quantization: str = ""
     draft_context: str = ""
+    quantization_files: tuple[str, ...] = ()

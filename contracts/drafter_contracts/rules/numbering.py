@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from drafter_contracts.checkpoint.facts import CONTRADICTORY, DECLARED, ENGINE_DEFAULT
 from drafter_contracts.layout import Tap, describe_taps
-from drafter_contracts.rules.capture import capture_source, eager_taps, numbers_fit_another_reading
+from drafter_contracts.rules.captured import capture_source, eager_taps, numbers_fit_another_reading
 from drafter_contracts.rules.rule import Rule, drafter, engine
 from drafter_contracts.solve import same_taps
 from drafter_contracts.verdict import NOTE, UNKNOWN, WARN, Finding
@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from drafter_contracts.rules.rule import Outcome
     from drafter_contracts.situation import Situation
 
-_SAY = "Say which layers it was trained on: --boundaries or --output-ids, or a drafters-manifest.json beside the weights."
+_SAY = (
+    "Say which layers it was trained on: --boundaries or --output-ids, or a drafters-manifest.json beside the weights."
+)
 
 
 def undeclared(s: Situation) -> Outcome:
@@ -87,7 +89,8 @@ def differs_from_config(s: Situation) -> Outcome:
             f"{s.stated.detail} states other layers for {drafter(s)} than its config.json, read on its own"
             f" ({reading.confidence}); the statement is used",
             expected=f"{describe_taps(s.stated.layout.taps)}, by {s.stated.detail}",
-            actual=f"{describe_taps(own.taps)}, by {reading.key or 'the default'} ({reading.numbering or reading.reason})",
+            actual=f"{describe_taps(own.taps)}, by {reading.key or 'the default'}"
+            f" ({reading.numbering or reading.reason})",
             source=f"config.json: {reading.key}" if reading.key else "config.json",
             remedy="Make sure of the statement: compare recorded states, or ask whoever trained it.",
         ),

@@ -1,0 +1,213 @@
+"""Contract x engine profile x launch -> verdict. Pure: everything was read before."""
+
+from __future__ import annotations
+
+from drafter_contracts.checkpoint.facts import CONTRADICTORY, UNDECIDABLE
+from drafter_contracts.engines.capture import (
+    Capture,
+    EffectiveCapture,
+    capture_switched_off,
+    effective_capture,
+    final_state,
+    read_ids,
+    reading_shift,
+    unmet_requirement,
+)
+from drafter_contracts.engines.profile import OPAQUE, CaptureMethod, Drafter, IdReading, Profile
+from drafter_contracts.errors import ProfileError
+from drafter_contracts.layout import describe_taps
+from drafter_contracts.rules import RULES
+from drafter_contracts.situation import Requirements, Situation, StatedLayout
+from drafter_contracts.verdict import NOTE, UNKNOWN, Finding, Verdict, conclude
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from drafter_contracts.checkpoint.facts import DrafterFacts
+    from drafter_contracts.engines.profile import Advisory
+    from drafter_contracts.manifest import Manifest
+    from drafter_contracts.serving.launch import ServingConfig, TargetFacts
+
+#: Algorithm as the engine runs it, to the method under which profiles keep its capture.
+METHODS = {"EAGLE3": "EAGLE3", "DFLASH": "DFLASH", "DSPARK": "DSPARK"}
+#: The code of the one finding of a launch that does not speculate.
+NO_SPECULATION = "NO_SPECULATION"
+
+
+def assemble(  # noqa: PLR0913 - one keyword per thing that was read
+    *,
+    serving: ServingConfig,
+    profile: Profile | None = None,
+    engine: str = "",
+    drafter: DrafterFacts | None = None,
+    drafter_name: str = "",
+    drafter_problem: str = "",
+    target: TargetFacts | None = None,
+    target_problem: str = "",
+    manifest: Manifest | None = None,
+    stated_option: StatedLayout | None = None,
+    advisories: Sequence[Advisory] = (),
+    other_profiles: Sequence[Profile] = (),
+) -> Situation:
+    """Bring together what was read, and compute what this launch would capture.
+
+    Args:
+        serving: The launch as the release reads it, adjustments applied.
+        profile: The release; None if nothing is known of it.
+        engine: What to call it if there is no profile.
+        drafter: The drafter's facts, or None.
+        drafter_name: What to call it.
+        drafter_problem: Why there are no facts.
+        target: The target's facts, or None.
+        target_problem: Why there are no facts.
+        manifest: The drafter's manifest, or None.
+        stated_option: The layout stated by option, or None; it beats the manifest, which beats the config.
+        advisories: Those that concern this release.
+        other_profiles: Releases to consult for a remedy, oldest first.
+
+    Raises:
+        ManifestError: The manifest's layout cannot exist on its target.
+    """
+    speculation = serving.speculation
+    method = METHODS.get(speculation.algorithm, "")
+    config = _effective_config(serving, profile, drafter)
+    bundled = bool(speculation.algorithm) and bool(speculation.draft_path) and not speculation.stated_draft_path
+    situation = Situation(
+        serving=serving,
+        profile=profile,
+        engine=profile.name if profile is not None else engine,
+        drafter=drafter,
+        drafter_name=drafter_name or speculation.draft_path,
+        drafter_problem=drafter_problem,
+        target=target,
+        target_problem=target_problem,
+        stated=_stated(drafter, manifest, stated_option) if method else None,
+        requirements=manifest.requirements() if manifest is not None else Requirements(),
+        method=method,
+        draft_class=_draft_class(profile, drafter),
+        draft_config=config,
+        bundled=bundled and speculation.draft_path == serving.target_path,
+        advisories=tuple(advisories),
+        other_profiles=tuple(other_profiles),
+    )
+    return _with_capture(situation)
+
+
+def _effective_config(
+    serving: ServingConfig, profile: Profile | None, drafter: DrafterFacts | None
+) -> dict[str, object]:
+    config = dict(drafter.config) if drafter is not None else {}
+    if profile is not None and profile.launch.overrides.drafter:
+        config.update(serving.overrides)
+    return config
+
+
+def _draft_class(profile: Profile | None, drafter: DrafterFacts | None) -> Drafter | None:
+    if profile is None or drafter is None:
+        return None
+    return next((profile.drafters[name] for name in drafter.architectures if name in profile.drafters), None)
+
+
+def _stated(
+    drafter: DrafterFacts | None, manifest: Manifest | None, option: StatedLayout | None
+) -> StatedLayout | None:
+    if option is not None:
+        return option
+    recorded = manifest.stated_layout() if manifest is not None else None
+    if recorded is not None:
+        return recorded
+    if drafter is None or drafter.layout.layout is None:
+        return None
+    reading = drafter.layout
+    if reading.confidence in {CONTRADICTORY, UNDECIDABLE}:
+        return None
+    detail = f"config.json: {reading.key}" if reading.key else "config.json states no ids"
+    how = f" ({reading.numbering})" if reading.numbering else ""
+    return StatedLayout(drafter.layout.layout, "config", detail + how, reading.confidence)
+
+
+def _with_capture(s: Situation) -> Situation:
+    """The situation with the ids that the release reads and what it captures with them."""
+    from msgspec.structs import replace
+
+    profile, target = s.profile, s.target
+    if profile is None or not s.method or target is None:
+        return s
+    rule = profile.capture_method(target.architecture, s.method)
+    reading = profile.readings.get(s.method)
+    n = target.num_layers
+    s = replace(s, rule=rule)
+    if reading is None or reading.status == OPAQUE or n is None or s.drafter is None:
+        return s
+    unmet = unmet_requirement(reading, s.draft_config)
+    if unmet:
+        return replace(s, ids_error=reading.error or "ValueError", ids_key=unmet)
+    if capture_switched_off(reading, s.draft_config):
+        off = EffectiveCapture(Capture(final_state(n)))
+        return replace(s, capture_off=True, capture=off)
+    ids, key, error = _read(reading, s, n)
+    s = replace(s, ids=ids, ids_key=key, ids_error=error)
+    if rule is None or error:
+        return s
+    return replace(s, capture=_capture(rule, s, profile, n))
+
+
+def _read(reading: IdReading, s: Situation, n: int) -> tuple[tuple[int, ...] | None, str, str]:
+    """Ids as they reach the setter, the key they come from, and the exception raised instead."""
+    ids, key, error = read_ids(reading, s.draft_config, n=n)
+    if ids is None or s.target is None or s.drafter is None:
+        return ids, key, error
+    moved = reading_shift(reading, s.target.model_type, s.drafter.architectures)
+    return tuple(i + moved for i in ids), key, error
+
+
+def _capture(rule: CaptureMethod, s: Situation, profile: Profile, n: int) -> EffectiveCapture | None:
+    try:
+        return effective_capture(rule, profile.graphs.get(s.method), n, s.ids, graphs_on=s.serving.cuda_graphs)
+    except ProfileError:
+        return None
+
+
+def run(situation: Situation) -> Verdict:
+    """Every rule's word on a situation, and the verdict that follows.
+
+    A rule that has nothing to decide does not count as checked; with none that could decide the verdict is
+    `unknown`. A launch without speculative decoding is allowed at once.
+    """
+    context = describe(situation)
+    if situation.profile is not None and not situation.serving.speculation.algorithm:
+        note = Finding(NO_SPECULATION, NOTE, "the launch does not speculate; there is no drafter to check")
+        return conclude((note,), (NO_SPECULATION,), context)
+    findings: list[Finding] = []
+    checked: list[str] = []
+    for rule in RULES:
+        outcome = rule.check(situation)
+        if outcome is None:
+            continue
+        findings.extend(outcome)
+        if not any(finding.severity == UNKNOWN for finding in outcome):
+            checked.append(rule.code)
+    return conclude(findings, checked, context)
+
+
+def describe(s: Situation) -> dict[str, str]:
+    """What is compared, for printing: names, the trained layout and on whose word, and what will be captured."""
+    context = {"engine": s.engine, "drafter": s.drafter_name, "algorithm": s.serving.speculation.algorithm}
+    if s.target is not None:
+        depth = f", {s.target.num_layers} layers" if s.target.num_layers is not None else ""
+        context["target"] = f"{s.target.architecture or s.target.path}{depth}"
+    if s.stated is not None:
+        context["trained on"] = describe_taps(s.stated.layout.taps)
+        context["stated by"] = f"{s.stated.origin}: {s.stated.detail}"
+        if s.stated.origin == "config":
+            context["confidence"] = s.stated.confidence
+    if s.capture is not None:
+        context["captures"] = _mode(s.capture.eager)
+        if s.capture.replay is not None:
+            context["graph replay"] = _mode(s.capture.replay)
+    return {key: value for key, value in context.items() if value}
+
+
+def _mode(capture: Capture) -> str:
+    return f"{capture.error} ({capture.phase})" if capture.error else capture.foreign or describe_taps(capture.taps)

@@ -1,0 +1,105 @@
+"""The launch command itself, as the release's own parser sees it."""
+
+from __future__ import annotations
+
+from drafter_contracts.rules.rule import Rule, engine
+from drafter_contracts.verdict import NOTE, REFUSE, UNKNOWN, Finding
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from drafter_contracts.rules.rule import Outcome
+    from drafter_contracts.serving.launch import ArgumentProblem
+    from drafter_contracts.situation import Situation
+
+_FAULTS = {
+    "unknown_flag": "does not know {flag}",
+    "ambiguous": "takes {flag} for more than one option",
+    "bad_value": "cannot read the value {value} of {flag}",
+    "bad_choice": "does not accept {value} for {flag}",
+    "missing_value": "misses a value after {flag}",
+    "required": "misses {flag}",
+    "config_file": "cannot read the config file {value}",
+    "unexpected_value": "does not expect the value {value}",
+    "bad_override": "cannot read {flag} {value}",
+}
+
+
+def release_known(s: Situation) -> Outcome:
+    """The engine's release is one whose behaviour is known."""
+    if s.profile is not None:
+        return ()
+    return (
+        Finding(
+            "ENGINE_UNKNOWN",
+            UNKNOWN,
+            f"nothing is known of what {engine(s)} captures: no profile of that release is at hand",
+            expected="a release with a profile",
+            actual=s.engine or "release not known",
+            remedy="Say --engine sglang==VERSION, or derive a profile with `drafters engine scan PATH_OR_WHEEL`.",
+        ),
+    )
+
+
+def arguments(s: Situation) -> Outcome:
+    """The release's parser accepts the command line."""
+    if s.profile is None:
+        return None
+    return tuple(_refused(s, problem) for problem in s.serving.arguments.problems)
+
+
+def _refused(s: Situation, problem: ArgumentProblem) -> Finding:
+    fault = _FAULTS.get(problem.kind, "does not accept {flag} {value}").format(flag=problem.flag, value=problem.value)
+    return Finding(
+        "ARGUMENT_REFUSED",
+        REFUSE,
+        f"{engine(s)} {fault}: it exits before it reads a checkpoint",
+        expected=problem.expected,
+        actual=f"{problem.flag} {problem.value}".strip(),
+        source=f"argument parser of {engine(s)}",
+        remedy=f"Did you mean {problem.nearest}?" if problem.nearest else "Correct or drop this option.",
+    )
+
+
+def deprecated(s: Situation) -> Outcome:
+    """Options that the release calls deprecated are said."""
+    if s.profile is None:
+        return None
+    spelled = s.serving.arguments.spelled
+    return tuple(
+        Finding(
+            "ARGUMENT_DEPRECATED",
+            NOTE,
+            f"{engine(s)} calls {spelled.get(dest, dest)} deprecated: {word}",
+            actual=spelled.get(dest, dest),
+            source=f"argument parser of {engine(s)}",
+        )
+        for dest, word in s.serving.arguments.deprecated.items()
+    )
+
+
+RULES = (
+    Rule(
+        "ENGINE_UNKNOWN",
+        "The engine's release is known",
+        "Capture rules differ from release to release; an answer for another release is a guess.",
+        "https://github.com/sgl-project/sglang/pull/25454",
+        ("R26",),
+        release_known,
+    ),
+    Rule(
+        "ARGUMENT_REFUSED",
+        "The release's parser accepts the command",
+        "Options come, go and become ambiguous from release to release; the server exits with a usage message.",
+        "https://github.com/sgl-project/sglang/blob/v0.5.9/python/sglang/srt/server_args.py",
+        ("R13",),
+        arguments,
+    ),
+    Rule(
+        "ARGUMENT_DEPRECATED",
+        "No deprecated option is used",
+        "A deprecated option disappears with one of the next releases.",
+        "https://github.com/sgl-project/sglang/blob/v0.5.15/python/sglang/srt/server_args.py",
+        ("R13",),
+        deprecated,
+    ),
+)

@@ -1,0 +1,177 @@
+"""What the release's class makes of the drafter: its layers, its tensors and the norms around its states."""
+
+from __future__ import annotations
+
+from drafter_contracts.engines.profile import OPAQUE
+from drafter_contracts.rules.captured import source_text
+from drafter_contracts.rules.rule import Rule, drafter, engine, switched_on, whole
+from drafter_contracts.verdict import REFUSE, Finding
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from drafter_contracts.rules.rule import Outcome
+    from drafter_contracts.situation import Situation
+
+#: Tensors whose loss changes nothing: masks and buffers that the engine computes itself.
+_NEEDLESS = ("t2d", "rotary_emb", "inv_freq", "embed_tokens")
+
+
+def draft_layers(s: Situation) -> Outcome:
+    """The class takes as many draft layers as the drafter has, and fills those it builds."""
+    known, facts = s.draft_class, s.drafter
+    if known is None or facts is None or s.bundled or known.status == OPAQUE:
+        return None
+    stated = whole(s.draft_config.get("num_hidden_layers"))
+    real = facts.real_layers
+    if known.max_layers:
+        many = max(value for value in (stated, real, 0) if value is not None)
+        if many <= known.max_layers:
+            return ()
+        lie = f" (its weights hold {real})" if real is not None and stated is not None and real < stated else ""
+        fault = f"{engine(s)} takes {known.max_layers} draft layer at most, {drafter(s)} has {many}{lie}"
+        remedy = f"Correct num_hidden_layers to {real}." if lie and real == known.max_layers else _layers_remedy(s)
+        expected = f"at most {known.max_layers}"
+    elif stated is not None and real is not None and stated > real and "num_hidden_layers" in known.keys:
+        fault = f"{engine(s)} builds {stated} draft layers for {drafter(s)}, whose weights fill {real}"
+        remedy, expected, many = f"Correct num_hidden_layers to {real}.", f"{real} layers", stated
+    else:
+        return ()
+    return (
+        Finding(
+            "DRAFT_LAYERS",
+            REFUSE,
+            fault,
+            expected=expected,
+            actual=f"{many} layers",
+            source=source_text(s, known.source) + "; config.json: num_hidden_layers",
+            remedy=remedy,
+        ),
+    )
+
+
+def _layers_remedy(s: Situation) -> str:
+    names = s.drafter.architectures if s.drafter is not None else ()
+    others = []
+    for profile in reversed(s.other_profiles):
+        known = next((profile.drafters[name] for name in names if name in profile.drafters), None)
+        if known is not None and not known.max_layers:
+            others.append(profile.name)
+    return f"Releases that take more: {', '.join(others)}." if others else "Use a release that takes more draft layers."
+
+
+def dropped_weights(s: Situation) -> Outcome:
+    """The class loads every tensor that the drafter's function depends on."""
+    known, facts = s.draft_class, s.drafter
+    if known is None or facts is None or not facts.tensors or known.status == OPAQUE:
+        return None
+    lost = [tensor.name for tensor in facts.tensors if _ignored(tensor.name, known.ignores)]
+    lost = [name for name in lost if not any(word in name for word in _NEEDLESS)]
+    if not lost:
+        return ()
+    shown = ", ".join(lost[:4]) + (f" and {len(lost) - 4} more" if len(lost) > 4 else "")
+    return (
+        Finding(
+            "DRAFT_WEIGHTS",
+            REFUSE,
+            f"{engine(s)} drops {len(lost)} tensors of {drafter(s)} without a message: {shown}",
+            expected="every tensor loaded",
+            actual="parameters left as initialised, or a part of the head left out",
+            source=source_text(s, known.source),
+            remedy="Use a release that loads them, or rename them if the class has them under another name.",
+        ),
+    )
+
+
+def _ignored(name: str, ignores: tuple[str, ...]) -> bool:
+    """Whether a tensor is one of those ignored: by its full name, or below a name that stands for a group."""
+    plain = name.removeprefix("model.")
+    return any(plain == word or plain.startswith(f"{word.rstrip('.*')}.") for word in ignores if word)
+
+
+def norm_output(s: Situation) -> Outcome:
+    """The recycled state is normed exactly if it was in training."""
+    known, facts = s.draft_class, s.drafter
+    if known is None or facts is None or not s.method or known.status == OPAQUE:
+        return None
+    stated = s.requirements.norm_output
+    trained = facts.norm_output if stated is None else stated
+    does = bool(known.norm_output) and switched_on(s.draft_config, known.norm_output)
+    if trained == does:
+        return ()
+    if not known.norm_output:
+        remedy = "Use a release that honours norm_output."
+    else:
+        remedy = f"Set {known.norm_output[0]} to {'true' if trained else 'false'} in the drafter's config."
+    return (
+        Finding(
+            "NORM_OUTPUT",
+            REFUSE,
+            f"{drafter(s)} recycles the {'normed' if trained else 'un-normed'} state between its steps,"
+            f" {engine(s)} the {'normed' if does else 'un-normed'} one",
+            expected=f"norm_output {str(trained).lower()}"
+            + (f", by {s.requirements.source}" if stated is not None else ", by config.json"),
+            actual=f"norm_output {str(does).lower()}" + ("" if known.norm_output else ": the flag is not read"),
+            source=source_text(s, known.source),
+            remedy=remedy,
+        ),
+    )
+
+
+def norm_before_residual(s: Situation) -> Outcome:
+    """The residual is fed by the normed state exactly if it was in training."""
+    known, facts = s.draft_class, s.drafter
+    if known is None or facts is None or not s.method or known.status == OPAQUE or not known.keys:
+        return None
+    stated = s.requirements.norm_before_residual
+    trained = facts.norm_before_residual if stated is None else stated
+    if trained is None or any(key.endswith("norm_before_residual") for key in known.keys):
+        return None
+    if not trained:
+        return ()
+    return (
+        Finding(
+            "NORM_BEFORE_RESIDUAL",
+            REFUSE,
+            f"{drafter(s)} was trained with the normed state as residual, and {engine(s)} has no such option",
+            expected="norm_before_residual true",
+            actual="the un-normed state is the residual",
+            source=source_text(s, known.source),
+            remedy="Serve it on an engine that reads norm_before_residual.",
+        ),
+    )
+
+
+RULES = (
+    Rule(
+        "DRAFT_LAYERS",
+        "The class takes this many draft layers",
+        "Older releases raise for more than one layer; newer ones leave layers without weights as initialised.",
+        "https://github.com/sgl-project/SpecForge/issues/129",
+        ("R26", "R28"),
+        draft_layers,
+    ),
+    Rule(
+        "DRAFT_WEIGHTS",
+        "Every tensor of the drafter is loaded",
+        "Loaders skip names they do not know without a message; the module keeps its random start values.",
+        "https://github.com/vllm-project/vllm/issues/43456",
+        ("R28",),
+        dropped_weights,
+    ),
+    Rule(
+        "NORM_OUTPUT",
+        "The recycled state is the trained one",
+        "The first drafted token is right and every later one is computed from a state of another norm.",
+        "https://github.com/sgl-project/SpecForge/pull/879",
+        ("R22",),
+        norm_output,
+    ),
+    Rule(
+        "NORM_BEFORE_RESIDUAL",
+        "The residual is the trained one",
+        "SGLang has no norm_before_residual; heads trained with it run on another residual.",
+        "https://github.com/vllm-project/speculators/pull/610",
+        ("R22",),
+        norm_before_residual,
+    ),
+)

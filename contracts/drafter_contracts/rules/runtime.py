@@ -1,0 +1,268 @@
+"""How the drafter is run: positions, RoPE, quantisation, dtype and attention backends."""
+
+from __future__ import annotations
+
+from drafter_contracts.engines.capture import lookup
+from drafter_contracts.rules.captured import source_text
+from drafter_contracts.rules.rule import Rule, drafter, engine, given, option, whole
+from drafter_contracts.verdict import REFUSE, UNKNOWN, WARN, Finding
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from drafter_contracts.rules.rule import Outcome
+    from drafter_contracts.situation import Situation
+
+LONGER = "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN"
+_TRUE = {"1", "true", "yes", "on", "y", "t"}
+_DTYPES = {"half": "float16", "float": "float32", "BF16": "bfloat16", "F16": "float16", "F32": "float32"}
+_ARGS = "https://github.com/sgl-project/sglang/blob/v0.5.9/python/sglang/srt/server_args.py"
+
+
+def served_context(s: Situation) -> int | None:
+    """Longest context that the launch serves: --context-length, else the target's own."""
+    stated = whole(option(s, "context_length"))
+    return stated if stated is not None else s.target.max_position_embeddings if s.target is not None else None
+
+
+def context(s: Situation) -> Outcome:
+    """The drafter's positions cover the context served."""
+    served = served_context(s)
+    if served is None or s.drafter is None or s.profile is None or s.bundled or not s.serving.speculation.algorithm:
+        return None
+    found = []
+    stated = whole(s.draft_config.get("max_position_embeddings"))
+    positions = stated if stated is not None else s.drafter.max_position_embeddings
+    how = s.profile.launch.draft_context
+    if positions is not None and positions < served and how:
+        found.append(_short_positions(s, positions, served, how))
+    trained = s.requirements.trained_context
+    if trained is not None and trained < served:
+        found.append(
+            Finding(
+                "CONTEXT",
+                WARN,
+                f"{drafter(s)} was trained on contexts of {trained} tokens, the launch serves {served}",
+                expected=f"at most {trained} tokens",
+                actual=f"{served} tokens",
+                source=f"{s.requirements.source}: draft.trained_context",
+                remedy=f"Expect little gain beyond {trained} tokens, or launch with --context-length {trained}.",
+            )
+        )
+    return tuple(found) if positions is not None or trained is not None else None
+
+
+def _short_positions(s: Situation, positions: int, served: int, how: str) -> Finding:
+    """`how` is what the release does: "error" (unless the variable allows it), "warn" or "override"."""
+    allowed = s.serving.invocation.environment.get(LONGER, "").lower() in _TRUE
+    crash = how.startswith("error") and not allowed
+    wider = "override" in how
+    effect = "raises at start-up"
+    if not crash:
+        effect = "enlarges its positions" if wider else "runs it beyond its positions"
+    return Finding(
+        "CONTEXT",
+        REFUSE if crash else WARN,
+        f"{drafter(s)} has {positions} positions and the launch serves {served}: {engine(s)} {effect}",
+        expected=f"at least {served} positions",
+        actual=f"max_position_embeddings {positions}",
+        source=f"config.json: max_position_embeddings; {engine(s)} configs/model_config.py",
+        remedy=f"Launch with --context-length {positions}"
+        + (f", or set {LONGER}=1 and expect little gain beyond {positions} tokens." if crash else "."),
+    )
+
+
+def rope(s: Situation) -> Outcome:
+    """RoPE runs with the base trained with. It may well differ from the target's: that is no fault."""
+    trained = s.requirements.rope_theta
+    if trained is None or s.drafter is None:
+        return None
+    used: object = None
+    for key in ("rope_theta", "rope_parameters.rope_theta", "rope_scaling.rope_theta"):
+        used = used if used is not None else lookup(s.draft_config, key)
+    used = 10000.0 if used is None else used
+    if not isinstance(used, (int, float)) or float(used) == trained:
+        return ()
+    return (
+        Finding(
+            "ROPE",
+            WARN,
+            f"{drafter(s)} was trained with RoPE base {trained:g} and runs with {float(used):g}",
+            expected=f"rope_theta {trained:g}",
+            actual=f"rope_theta {float(used):g}",
+            source=f"{s.requirements.source}: draft.rope_theta; config.json: rope_theta",
+            remedy=f"Set rope_theta to {trained:g} in the drafter's config; the target's value does not matter.",
+        ),
+    )
+
+
+def quantization(s: Situation) -> Outcome:
+    """The drafter does not inherit a quantisation that its weights do not have."""
+    if s.drafter is None or s.profile is None or s.bundled or not s.serving.speculation.algorithm:
+        return None
+    inherits = s.profile.launch.draft_quantization
+    launched = option(s, "quantization")
+    if not inherits or not isinstance(launched, str) or launched in {"", "unquant"}:
+        return None
+    own = option(s, "speculative_draft_model_quantization")
+    if given(s, "speculative_draft_model_quantization") or s.drafter.quantization:
+        return ()
+    needs_file = launched in s.profile.launch.quantization_files
+    has_flag = own is not None or any(
+        "--speculative-draft-model-quantization" in flag.names for flag in s.profile.launch.flags
+    )
+    effect = "looks for a quantisation file in it and raises" if needs_file else "quantises it while loading"
+    return (
+        Finding(
+            "QUANTIZATION",
+            REFUSE if needs_file else WARN,
+            f"{drafter(s)} is not quantised and inherits --quantization {launched}: {engine(s)} {effect}",
+            expected="the drafter in its own dtype",
+            actual=f"{launched} applied to the drafter",
+            source=f"{engine(s)} server_args.py and model_loader/weight_utils.py: get_quant_config",
+            remedy="Add --speculative-draft-model-quantization unquant."
+            if has_flag
+            else "Leave --quantization out: the target's own config.json states its method.",
+        ),
+    )
+
+
+def dtype(s: Situation) -> Outcome:
+    """The drafter runs in the dtype it was trained in."""
+    if s.drafter is None or not s.serving.speculation.algorithm:
+        return None
+    wanted = s.requirements.dtype or s.drafter.dtype
+    launched = option(s, "dtype")
+    if not wanted or not isinstance(launched, str) or launched == "auto":
+        return None
+    wanted, used = _DTYPES.get(wanted, wanted), _DTYPES.get(launched, launched)
+    if wanted == used or wanted not in set(_DTYPES.values()):
+        return ()
+    return (
+        Finding(
+            "DTYPE",
+            WARN,
+            f"--dtype {launched} runs {drafter(s)} in {used}, and it is made for {wanted}",
+            expected=wanted,
+            actual=used,
+            source=f"{s.requirements.source}: draft.dtype" if s.requirements.dtype else "tensor headers",
+            remedy=f"Launch with --dtype {wanted}, or check the acceptance length in {used}.",
+        ),
+    )
+
+
+def _backends(s: Situation) -> list[str]:
+    names = (option(s, name) for name in ("attention_backend", "decode_attention_backend", "prefill_attention_backend"))
+    return [name for name in names if isinstance(name, str)]
+
+
+def topk_backend(s: Situation) -> Outcome:
+    """The attention backend takes this topk with this page size."""
+    topk = s.serving.speculation.effective[1]
+    if s.profile is None or topk is None:
+        return None
+    if topk <= 1:
+        return ()
+    rules, backends, page = s.profile.launch.speculative, _backends(s), whole(option(s, "page_size")) or 1
+    bad = [name for name in backends if name in rules.topk_rejects]
+    place = source_text(s, rules.source)
+    if bad:
+        fault, severity = f"{engine(s)} refuses topk {topk} with attention backend {bad[0]}", REFUSE
+    elif page > 1 and rules.topk_needs is not None and not set(backends) & set(rules.topk_needs):
+        fault = f"{engine(s)} takes topk {topk} with page size {page} on {', '.join(rules.topk_needs)} only"
+        severity = REFUSE if backends else UNKNOWN
+    else:
+        return ()
+    return (
+        Finding(
+            "TOPK_BACKEND",
+            severity,
+            fault,
+            expected=f"topk 1, page size 1, or one of {', '.join(rules.topk_needs or ())}",
+            actual=f"attention backend {', '.join(backends) or 'chosen by the engine'}, page size {page}",
+            source=place,
+            remedy="Launch with --speculative-eagle-topk 1"
+            + (f", or name --attention-backend {rules.topk_needs[0]}." if rules.topk_needs else "."),
+        ),
+    )
+
+
+def draft_attention(s: Situation) -> Outcome:
+    """An attention backend made for MLA is not inherited by a drafter that has none."""
+    if s.drafter is None or s.bundled or not s.serving.speculation.algorithm:
+        return None
+    backends = [name for name in _backends(s) if "mla" in name]
+    if not backends:
+        return None
+    own = option(s, "speculative_draft_attention_backend")
+    if s.drafter.attention == "mla" or (isinstance(own, str) and "mla" not in own):
+        return ()
+    flag = s.profile is not None and any(
+        "--speculative-draft-attention-backend" in one.names for one in s.profile.launch.flags
+    )
+    return (
+        Finding(
+            "DRAFT_ATTENTION",
+            WARN,
+            f"{drafter(s)} has no latent attention and is given the MLA backend {own or backends[0]} on {engine(s)}",
+            expected="a backend for multi-head attention",
+            actual=str(own or backends[0]),
+            source="config.json: no kv_lora_rank",
+            remedy="Add --speculative-draft-attention-backend triton."
+            if flag
+            else "Use a backend that serves both, or a drafter with latent attention.",
+        ),
+    )
+
+
+RULES = (
+    Rule(
+        "CONTEXT",
+        "The drafter's positions cover the context served",
+        "A drafter with 2048 positions on a target of 40960 crashes at start-up, or drafts noise beyond them.",
+        "https://github.com/sgl-project/SpecForge/issues/249",
+        ("R20",),
+        context,
+    ),
+    Rule(
+        "ROPE",
+        "RoPE runs with the base trained with",
+        "Heads trained by tools that ignored rope_theta really use 10000; forcing another value costs acceptance. What "
+        "matters is trained value = value used, never that it equals the target's.",
+        "https://github.com/vllm-project/vllm-ascend/issues/6612",
+        ("R21",),
+        rope,
+    ),
+    Rule(
+        "QUANTIZATION",
+        "The drafter does not inherit the target's quantisation",
+        "A bf16 head inherits --quantization and either fails to load or is quantised in passing.",
+        "https://github.com/sgl-project/sglang/pull/28196",
+        ("R18",),
+        quantization,
+    ),
+    Rule(
+        "DTYPE",
+        "The drafter runs in its own dtype",
+        "A bf16 head in fp16 may overflow and draft noise.",
+        "https://github.com/InternLM/lmdeploy/pull/4991",
+        ("R18",),
+        dtype,
+    ),
+    Rule(
+        "TOPK_BACKEND",
+        "The attention backend takes the topk and page size",
+        "topk above 1 works on some backends only, and with pages above 1 on fewer; the server dies or, in old "
+        "releases, drops to topk 1.",
+        _ARGS,
+        ("R16",),
+        topk_backend,
+    ),
+    Rule(
+        "DRAFT_ATTENTION",
+        "The drafter's attention fits the backend it inherits",
+        "An MHA head under an MLA-only backend fails when the drafter's backend is built.",
+        "https://github.com/sgl-project/sglang/pull/21272",
+        ("R17",),
+        draft_attention,
+    ),
+)

@@ -14,7 +14,7 @@ from drafter_cli.demo_files import DEEPSEEK, EVERY_OPTION, write_drafter, write_
 RELEASE = "0.5.12.post1"
 
 #: The stand-in engine. It writes what it was started with, and then does what ENGINE_DOES says.
-LAUNCH_SERVER = '''
+LAUNCH_SERVER = """
 import json, os, signal, sys
 
 def main():
@@ -35,7 +35,7 @@ def main():
 
 if __name__ == "__main__":
     main()
-'''
+"""
 
 
 def make_environment(folder: str, release: str) -> str:
@@ -59,7 +59,7 @@ def make_environment(folder: str, release: str) -> str:
     for path, text in files.items():
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
-    os.chmod(os.path.join(binaries, "sglang"), 0o755)
+    os.chmod(os.path.join(binaries, "sglang"), 0o700)
     os.symlink(base, os.path.join(binaries, "python"))
     return binaries
 
@@ -81,6 +81,14 @@ class Bench:
         """A speculating launch with this drafter."""
         engine = [python or self.python, "-m", "sglang.launch_server", "--model-path", self.target]
         return [*engine, "--speculative-draft-model-path", drafter, *EVERY_OPTION, *more]
+
+    def script(self, name: str, text: str, mode: int = 0o700) -> str:
+        """An executable shell script; returns its path."""
+        path = os.path.join(self.folder, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/sh\n{text}\n")
+        os.chmod(path, mode)
+        return path
 
     def plain(self, *more: str) -> list[str]:
         """A launch without speculative decoding, of a target that does not exist: nothing may look at it."""

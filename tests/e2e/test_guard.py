@@ -52,9 +52,7 @@ def test_signals_reach_the_engine(bench, command):
 
 def test_standard_input_passes_through(bench, drafters):
     launch = bench.launch(bench.right)
-    done = drafters(
-        "guard", *STATED, "--", *launch, stdin=None, input="one\ntwo\n", variables=bench.variables("read")
-    )
+    done = drafters("guard", *STATED, "--", *launch, stdin=None, input="one\ntwo\n", variables=bench.variables("read"))
     assert done.returncode == 0, done.stderr
     assert bench.told()["stdin"] == "one\ntwo\n"
 
@@ -93,10 +91,7 @@ def _comparable(value):
 
 def test_the_locale_that_the_interpreter_sets_for_itself_is_not_passed_on(drafters, bench):
     """PEP 538: under LANG=C the interpreter sets LC_CTYPE in its own environment; a launch must not inherit that."""
-    show = os.path.join(bench.folder, "show")
-    with open(show, "w", encoding="utf-8") as file:
-        file.write("#!/bin/sh\necho \"LC_CTYPE=${LC_CTYPE-unset}\"\n")
-    os.chmod(show, 0o755)
+    show = bench.script("show", 'echo "LC_CTYPE=${LC_CTYPE-unset}"')
     variables = {"LANG": "C", "LC_ALL": None, "LC_CTYPE": None}
     done = drafters("guard", "--mode", "off", "--", show, variables=variables)
     assert done.stdout == "LC_CTYPE=unset\n"
@@ -154,10 +149,7 @@ def test_a_misspelt_mode_fails_closed(bench, drafters):
 
 
 def test_a_launch_that_cannot_be_read_is_unknown_and_is_not_started(bench, drafters):
-    script = os.path.join(bench.folder, "serve.sh")
-    with open(script, "w", encoding="utf-8") as file:
-        file.write(f"#!/bin/sh\nexec {' '.join(bench.launch(bench.wrong))}\n")
-    os.chmod(script, 0o755)
+    script = bench.script("serve.sh", f"exec {' '.join(bench.launch(bench.wrong))}")
     done = drafters("guard", *STATED, "--", script, variables=bench.variables())
     assert done.returncode == 5, done.stderr
     assert done.stderr.startswith("UNKNOWN")
@@ -186,13 +178,9 @@ def test_an_internal_error_fails_closed_and_warn_mode_starts_anyway(bench, draft
     assert bench.started
 
 
-@pytest.mark.parametrize(("make", "code"), [(None, 127), (0o644, 126)])
-def test_a_program_that_cannot_run_answers_as_in_a_shell(bench, drafters, make, code):
-    program = os.path.join(bench.folder, "sglang")
-    if make is not None:
-        with open(program, "w", encoding="utf-8") as file:
-            file.write("#!/bin/sh\n")
-        os.chmod(program, make)
+@pytest.mark.parametrize(("mode", "code"), [(None, 127), (0o600, 126)])
+def test_a_program_that_cannot_run_answers_as_in_a_shell(bench, drafters, mode, code):
+    program = os.path.join(bench.folder, "sglang") if mode is None else bench.script("sglang", "exit 0", mode)
     done = drafters("guard", "--", program, "serve", "--model-path", "m")
     assert done.returncode == code
     assert program in done.stderr
@@ -215,11 +203,9 @@ def test_json_goes_to_stderr_and_leaves_standard_output_to_the_launch(bench, dra
 
 
 def test_descriptors_and_signals_are_as_without_guard(bench, drafters):
-    """Open descriptors, ignored and blocked signals, resource limits: what a process inherits besides its environment."""
-    show = os.path.join(bench.folder, "sglang")
-    with open(show, "w", encoding="utf-8") as file:
-        file.write("#!/bin/sh\nls /proc/self/fd | wc -l\ngrep -E '^Sig(Ign|Blk|Cgt)' /proc/self/status\nulimit -a\numask\n")
-    os.chmod(show, 0o755)
+    """Open descriptors, ignored and blocked signals, limits: what a process inherits besides its environment."""
+    signals = "grep -E '^Sig(Ign|Blk|Cgt)' /proc/self/status"
+    show = bench.script("sglang", f"ls /proc/self/fd | wc -l; {signals}; ulimit -a; umask")
     launch = [show, "serve", "--model-path", "m"]
     alone = subprocess.run(launch, capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL)
     assert "SigIgn" in alone.stdout

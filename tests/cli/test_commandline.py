@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drafter_cli.commandline import JSON, Command, Option, help_text, parse, wants_help
+from drafter_cli.errors import UsageError
+
+COMMAND = Command(
+    name="try",
+    summary="",
+    description="Tries.",
+    words=("PATH", "[OTHER]"),
+    options=(
+        Option("--ids", "numbers", "LIST"),
+        Option("--output", "file", "FILE", short="-o"),
+        Option("--mode", "how", "MODE", choices=("a", "b")),
+        JSON,
+    ),
+    examples=(("drafters try x", "tries x"),),
+    launch=True,
+)
+
+
+@pytest.mark.parametrize(
+    "argv", [["--ids", "-1,2,30", "p"], ["p", "--ids=-1,2,30"], ["--ids", "-1,2,30", "p", "--", "x"]]
+)
+def test_a_value_may_start_with_a_minus(argv):
+    parsed = parse(COMMAND, argv)
+    assert parsed.value("--ids") == "-1,2,30"
+    assert parsed.words == ("p",)
+
+
+def test_the_last_of_repeated_options_wins_and_short_forms_are_the_same_option():
+    assert parse(COMMAND, ["p", "-o", "x", "--output=y=z"]).value("--output") == "y=z"
+
+
+def test_everything_after_the_first_separator_is_the_launch():
+    parsed = parse(COMMAND, ["p", "--json", "--", "python", "--json", "--", "--ids"])
+    assert parsed.launch == ("python", "--json", "--", "--ids")
+    assert parsed.has("--json")
+    assert not parsed.has("--ids")
+
+
+@given(st.lists(st.text()))
+def test_a_launch_is_never_touched(launch):
+    assert parse(COMMAND, ["p", "--", *launch]).launch == tuple(launch)
+
+
+@pytest.mark.parametrize(
+    ("argv", "message", "hint"),
+    [
+        (["p", "--id", "1"], "no option --id", "did you mean --ids?"),
+        (["p", "--outptu", "1"], "no option --outptu", "did you mean --output?"),
+        (["p", "--zzzzzzz"], "no option --zzzzzzz", "see drafters try --help"),
+        (["p", "--ids"], "--ids needs a value", "--ids LIST"),
+        (["p", "--ids", "--", "x"], "--ids needs a value", ""),
+        (["p", "--json=1"], "--json takes no value", ""),
+        (["p", "--mode", "c"], "--mode is 'c'", "one of a, b"),
+        ([], "try needs PATH", "usage"),
+        (["p", "q", "r"], "does not know what 'r' is", ""),
+        (["p", "python", "-m", "sglang.launch_server"], "goes after --", "-- python -m sglang.launch_server"),
+    ],
+)
+def test_mistakes_are_named_with_the_way_out(argv, message, hint):
+    with pytest.raises(UsageError) as caught:
+        parse(COMMAND, argv)
+    assert message in caught.value.message
+    assert hint.replace("usage", "drafters try PATH") in caught.value.hint
+
+
+def test_a_command_without_a_launch_refuses_one():
+    with pytest.raises(UsageError, match="takes no launch"):
+        parse(Command("plain", "", ""), ["--", "x"])
+
+
+def test_help_is_asked_for_before_the_launch_only():
+    assert wants_help(["p", "-h"])
+    assert not wants_help(["p", "--", "engine", "--help"])
+
+
+def test_help_names_every_option_and_example():
+    text = help_text(COMMAND)
+    for expected in ("drafters try PATH [OTHER] [options] -- LAUNCH...", "-o, --output FILE", "--help", "# tries x"):
+        assert expected in text

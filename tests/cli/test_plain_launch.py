@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import pytest
+
+from drafter_cli.plain_launch import speaks_of_speculation
+
+PLAIN = ["python", "-m", "sglang.launch_server", "--model-path", "m"]
+
+
+@pytest.mark.parametrize(
+    "launch",
+    [
+        PLAIN,
+        [*PLAIN, "--context-length", "8192", "--constrained-json-whitespace-pattern", "x", "--chat-template", "spec"],
+        ["env", "A=B", "numactl", "-N", "0", "sglang", "serve", "--model-path", "speculative"],
+        ["bash", "-c", "exec python -m sglang.launch_server --model-path m"],
+    ],
+)
+def test_says_nothing_of_speculation(launch):
+    assert not speaks_of_speculation(launch)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ["--speculative-algorithm", "EAGLE3"],
+        ["--speculative-algo=EAGLE3"],
+        ["--speculative-draft-model-path", "d"],
+        ["--spec", "x"],
+    ],
+)
+def test_any_flag_of_speculation_is_looked_at(more):
+    assert speaks_of_speculation([*PLAIN, *more])
+
+
+@pytest.mark.parametrize(
+    "launch",
+    [
+        ["./serve.sh"],
+        ["vllm", "serve", "m"],
+        ["bash", "-c", "python -m sglang.launch_server --model-path m $EXTRA"],
+    ],
+)
+def test_what_cannot_be_read_is_looked_at(launch):
+    assert speaks_of_speculation(launch)
+
+
+@pytest.mark.parametrize("form", [["--config", "{}"], ["--config={}"], ["--conf", "{}"]])
+@pytest.mark.parametrize(
+    ("text", "speaks"),
+    [
+        ("model-path: m\ntp-size: 8\n", False),
+        ("speculative-algorithm: EAGLE3\n", True),
+        ("speculative_algorithm: EAGLE3\n", True),
+        ('"\\x73peculative-algorithm": EAGLE3\n', True),
+        ("model-path: [m, --speculative-algorithm, EAGLE3]\n", True),
+        ("{broken", True),
+        ("", False),
+    ],
+)
+def test_a_config_file_is_read(tmp_path, form, text, speaks):
+    path = tmp_path / "launch.yaml"
+    path.write_text(text)
+    assert speaks_of_speculation([*PLAIN, *(part.format(path) for part in form)]) is speaks
+
+
+def test_a_config_file_that_is_not_there_is_looked_at(tmp_path):
+    assert speaks_of_speculation([*PLAIN, "--config", str(tmp_path / "none.yaml")])
+    assert speaks_of_speculation([*PLAIN, "--config"])

@@ -63,6 +63,10 @@ profiles: $(VENV)/.dev
 		$(BIN)/drafters engine scan .cache/wheels/sglang-$$release-*.whl -o $(PROFILES)/sglang-$$release.json || exit 1; \
 	done
 
+docs: $(VENV)/.gate
+	$(BIN)/python -m drafter_contracts.rules.pages > docs/rules.md
+	$(BIN)/python -m drafter_contracts.numberings.document > docs/numberings.md
+
 clean:
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage .coverage.*
 	find . -name __pycache__ -type d -not -path './.venv/*' -prune -exec rm -rf {} +

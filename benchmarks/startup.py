@@ -158,7 +158,9 @@ def main() -> None:
     if options.json:
         print(json.dumps({"median_ms": medians, "verdict_ms": verdict}, indent=2))
         return
-    print(f"Python {platform.python_version()}, {os.cpu_count()} cores, median of {options.rounds} interleaved rounds\n")
+    print(
+        f"Python {platform.python_version()}, {os.cpu_count()} cores, median of {options.rounds} interleaved rounds\n"
+    )
     print(table(times))
     print()
     for what, milliseconds in verdict.items():

@@ -21,7 +21,7 @@ from drafter_contracts.serving.launch import ServingConfig
 from drafter_contracts.serving.read import read_serving
 from drafter_contracts.serving.target import read_target
 from drafter_contracts.situation import StatedLayout
-from drafter_contracts.verdict import REFUSE
+from drafter_contracts.verdict import REFUSE, UNKNOWN, Finding, conclude
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from drafter_contracts.verdict import Verdict
 
 ENGINE = "sglang"
+#: Code of the one finding of a command that is no launch as far as can be read.
+UNREADABLE = "LAUNCH_UNREADABLE"
 
 
 class Engine(msgspec.Struct, frozen=True):
@@ -78,13 +80,28 @@ def judge(request: Request) -> Verdict:
         InputError: The launch, a layout option or a manifest cannot be read.
     """
     invocation = read_invocation(request.launch)
+    if not invocation.entry:
+        return _unreadable(request)
     engine = read_engine(request, invocation)
     situation = read_situation(request, invocation, engine)
     verdict = check.run(situation)
-    if verdict.decision == REFUSE and situation.capture is not None:
+    if verdict.decision == REFUSE and engine.profile is not None:
         # Whether another release could serve this drafter is worth five more profiles only now.
         verdict = check.run(msgspec.structs.replace(situation, other_profiles=_other_profiles(engine.release)))
-    return msgspec.structs.replace(verdict, context=_context(verdict, request, engine))
+    return msgspec.structs.replace(verdict, context=_context(verdict, request, engine, situation))
+
+
+def _unreadable(request: Request) -> Verdict:
+    """A command in which no engine's start can be found: whether it speculates is anybody's guess."""
+    finding = Finding(
+        UNREADABLE,
+        UNKNOWN,
+        f"no start of {ENGINE} can be found in this command: whether and how it speculates is not known",
+        expected=f"python -m {ENGINE}.launch_server ... or {ENGINE} serve ..., possibly behind wrappers",
+        actual=" ".join(request.launch),
+        remedy="Put the gate inside the script, in front of the engine's own command.",
+    )
+    return conclude((finding,), (), {"launch": request.launch[0]})
 
 
 def read_engine(request: Request, invocation: Invocation) -> Engine:
@@ -223,11 +240,18 @@ def _other_profiles(release: str) -> tuple[Profile, ...]:
     return tuple(load_profile(ENGINE, other) for other in releases(ENGINE) if other != release)
 
 
-def _context(verdict: Verdict, request: Request, engine: Engine) -> dict[str, str]:
+def _context(verdict: Verdict, request: Request, engine: Engine, situation: Situation) -> dict[str, str]:
     """The verdict's context, and what only the gate knows: where engine, drafter and target were taken from."""
-    context = dict(verdict.context)
-    context.setdefault("engine", engine.name)
+    context = {"engine": engine.name} | verdict.context
     context["engine from"] = engine.taken_from
-    context["drafter from"] = "argument" if request.drafter else "the launch's draft path"
-    context["target from"] = "option --target" if request.target else "the launch's model path"
+    target = request.target or situation.serving.target_path
+    if target:
+        shape = verdict.context.get("target", "")
+        context["target"] = f"{target} ({shape})" if shape else target
+        context["target from"] = "option --target" if request.target else "the launch's model path"
+    if context.get("drafter"):
+        context["drafter from"] = "the DRAFTER argument" if request.drafter else "the launch's draft path"
+    image = situation.serving.invocation.image
+    if image:
+        context["files from"] = f"this machine; the launch runs in {image}"
     return context

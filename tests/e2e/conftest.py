@@ -1,4 +1,4 @@
-"""An environment with an engine to launch: a real interpreter and process, whose `sglang` only writes down what it got."""
+"""An environment with an engine to launch: a real process, whose `sglang` only writes down what it was given."""
 
 from __future__ import annotations
 

@@ -1,0 +1,142 @@
+"""The other commands as processes."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from drafter_cli.errors import EXIT_CODES
+from drafter_cli.main import COMMANDS
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself_with_examples(drafters, name):
+    done = drafters(*name.split(), "--help")
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"usage: drafters {name}")
+    assert "examples:" in done.stdout
+    assert "--json" in done.stdout
+    assert done.stderr == ""
+
+
+def test_the_program_explains_itself(drafters):
+    for argv in ([], ["--help"], ["help"]):
+        done = drafters(*argv)
+        assert done.returncode == 0
+        for name in COMMANDS:
+            assert name in done.stdout
+        for code, meaning in EXIT_CODES:
+            assert f"{code}" in done.stdout
+            assert meaning in done.stdout
+    assert drafters("help", "check").stdout == drafters("check", "--help").stdout
+    assert drafters("--version").stdout.startswith("drafters ")
+
+
+@pytest.mark.parametrize(
+    ("argv", "hint"),
+    [
+        (["chekc"], "check"),
+        (["--jsn"], "--help"),
+        (["engine", "lst"], "engine list"),
+        (["engine", "show", "0.5.9", "--targt", "x"], "--target"),
+        (["inspect"], "inspect PATH"),
+        (["inspect", "/nowhere"], "/nowhere"),
+        (["inspect", ".", "--layers", "many"], "--layers 61"),
+        (["explain", "CAPTURE_LAYER"], "CAPTURE_LAYERS"),
+        (["engine", "scan", "/nowhere.whl"], "/nowhere.whl"),
+        (["engine", "show", "vllm==0.9"], "sglang==VERSION"),
+        (["engine", "show", "0.5.9", "--target", "LlamaForCausaLM"], "LlamaForCausalLM"),
+        (["check", "python", "-m", "sglang.launch_server"], "-- python -m sglang.launch_server"),
+    ],
+)
+def test_usage_errors_exit_with_2_and_name_the_way_out(drafters, argv, hint):
+    done = drafters(*argv)
+    assert done.returncode == 2, done.stderr
+    assert hint in done.stderr
+    assert done.stdout == ""
+
+
+def test_errors_are_documents_with_json(drafters):
+    done = drafters("inspect", "/nowhere", "--json")
+    document = json.loads(done.stdout)
+    assert document["exit_code"] == done.returncode == 2
+    assert "/nowhere" in document["error"]["message"]
+    assert done.stderr == ""
+
+
+def test_inspect(bench, drafters):
+    done = drafters("inspect", bench.right, "--layers", "61")
+    assert done.returncode == 0, done.stderr
+    flat = " ".join(done.stdout.split())
+    assert "EAGLE3" in flat
+    assert "21504" in flat
+    assert "boundaries 3, 31, 59 (outputs of layers 2, 30, 58)" in flat
+    facts = json.loads(drafters("inspect", bench.right, "--target", bench.target, "--json").stdout)
+    assert facts["method"] == "EAGLE3"
+    assert facts["fc"]["in_width"] == 21504
+    assert facts["fc"]["taps"] == 3
+
+
+def test_inspect_refuses_pickle_and_says_how_to_convert(bench, drafters):
+    os.remove(os.path.join(bench.right, "model.safetensors"))
+    with open(os.path.join(bench.right, "pytorch_model.bin"), "wb") as file:
+        file.write(b"\x80\x04never read")
+    done = drafters("inspect", bench.right)
+    assert done.returncode == 3
+    assert "safetensors" in done.stderr
+
+
+def test_inspect_says_that_a_header_is_broken(bench, drafters):
+    with open(os.path.join(bench.right, "model.safetensors"), "wb") as file:
+        file.write(b"\xff" * 64)
+    done = drafters("inspect", bench.right)
+    assert done.returncode == 7
+    assert "model.safetensors" in done.stderr
+
+
+def test_explain(drafters):
+    listed = drafters("explain")
+    assert listed.returncode == 0
+    codes = [line.split()[0] for line in listed.stdout.splitlines()]
+    assert len(codes) == len(set(codes)) > 20
+    for code in codes[:3]:
+        assert code in drafters("explain", code.lower()).stdout
+    documents = json.loads(drafters("explain", "--json").stdout)
+    assert [document["code"] for document in documents] == codes
+
+
+def test_engine_list_names_every_shipped_release_oldest_first(drafters):
+    done = drafters("engine", "list")
+    assert done.stdout.split() == [
+        f"sglang=={version}" for version in ("0.4.6.post5", "0.5.2", "0.5.9", "0.5.12.post1", "0.5.15", "0.5.23")
+    ]
+    assert len(json.loads(drafters("engine", "list", "--json").stdout)) == 6
+
+
+def test_engine_show_and_diff_tell_that_an_upgrade_moves_the_capture(drafters):
+    before = drafters("engine", "show", "0.5.12.post1", "--target", "DeepseekV3ForCausalLM")
+    after = drafters("engine", "show", "sglang==0.5.23", "--target", "DeepseekV3ForCausalLM")
+    assert before.returncode == after.returncode == 0, before.stderr + after.stderr
+    assert "first==1" not in before.stdout
+    assert "first==1" in after.stdout
+    done = drafters("engine", "diff", "0.5.12.post1", "0.5.23")
+    assert done.returncode == 0, done.stderr
+    assert any("DeepseekV3ForCausalLM" in line for line in done.stdout.splitlines())
+    assert json.loads(drafters("engine", "diff", "0.5.9", "0.5.9", "--json").stdout)["changes"] == []
+
+
+def test_engine_show_of_a_release_without_profile(drafters):
+    done = drafters("engine", "show", "0.0.1")
+    assert done.returncode == 5
+    assert "0.0.1" in done.stderr
+
+
+def test_a_profile_file_can_be_shown_and_compared(drafters, tmp_path):
+    path = tmp_path / "mine.json"
+    path.write_text(drafters("engine", "show", "0.5.9", "--json").stdout)
+    done = drafters("engine", "diff", path, "0.5.9", "--json")
+    assert json.loads(done.stdout)["changes"] == []
+    path.write_text("{}")
+    assert drafters("engine", "show", path).returncode == 2

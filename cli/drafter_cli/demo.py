@@ -81,9 +81,9 @@ class Stage:
 
     def launch(self, question: Question) -> tuple[str, ...]:
         """The launch command that a question is about."""
-        paths = ("--model-path", self.target(question.architecture))
-        paths += ("--speculative-draft-model-path", self.drafter(question.ids))
-        return ("python", "-m", "sglang.launch_server", *paths, *EVERY_OPTION, *question.more)
+        target = ("--model-path", self.target(question.architecture))
+        drafter = ("--speculative-draft-model-path", self.drafter(question.ids))
+        return ("python", "-m", "sglang.launch_server", *target, *drafter, *EVERY_OPTION, *question.more)
 
     def ask(self, question: Question) -> Verdict:
         """What `drafters check` answers."""

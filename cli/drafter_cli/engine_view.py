@@ -57,12 +57,12 @@ def _target_lines(profile: Profile, architecture: str) -> list[str]:
         if architecture in ("", name):
             groups.setdefault(tuple(sorted(methods.items())), []).append(name)
     lines = []
-    for methods, names in sorted(groups.items(), key=lambda item: item[1]):
-        if not methods and not architecture:
+    for rules, names in sorted(groups.items(), key=lambda item: item[1]):
+        if not rules and not architecture:
             continue
         lines.append(f"  {', '.join(names)}")
-        lines += [f"    {method}: {describe_rule(profile.rules[index])}" for method, index in methods]
-        if not methods:
+        lines += [f"    {method}: {describe_rule(profile.rules[index])}" for method, index in rules]
+        if not rules:
             lines.append("    no capture hook: no drafter that reads aux hidden states can be served")
     hookless = sum(1 for methods in profile.targets.values() if not methods)
     if hookless and not architecture:

@@ -19,9 +19,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def contradictions(facts: DrafterFacts, view: ConfigView, index: TensorIndex) -> tuple[Disagreement, ...]:
-    """Every contradiction of a drafter but that of the method, which `method.detect` finds."""
-    found = [*_layer_ids(facts), *_fusion(facts, view), *_norms(facts, view, index), *_vocabulary(view, index)]
+def contradictions(
+    facts: DrafterFacts, view: ConfigView, index: TensorIndex, target_hidden_size: int | None
+) -> tuple[Disagreement, ...]:
+    """Every contradiction of a drafter but that of the method, which `method.detect` finds.
+
+    Args:
+        facts: The facts so far.
+        view: config.json.
+        index: The tensors.
+        target_hidden_size: Width of the target, if the caller knows it.
+    """
+    found = [
+        *_layer_ids(facts),
+        *_fusion(facts, view, target_hidden_size),
+        *_norms(facts, view, index),
+        *_vocabulary(view, index),
+    ]
     return (*found, *_sizes(facts, view, index))
 
 
@@ -43,7 +57,7 @@ def _layer_ids(facts: DrafterFacts) -> Iterator[Disagreement]:
         yield Disagreement("capture layer ids", f"config.json {left}", right or "the target's depth", fatal=True)
 
 
-def _fusion(facts: DrafterFacts, view: ConfigView) -> Iterator[Disagreement]:
+def _fusion(facts: DrafterFacts, view: ConfigView, target_hidden_size: int | None) -> Iterator[Disagreement]:
     fc, reading = facts.fc, facts.layout
     if fc is None or facts.method not in AUX_METHODS:
         return
@@ -59,9 +73,10 @@ def _fusion(facts: DrafterFacts, view: ConfigView) -> Iterator[Disagreement]:
     for key, taps in counts.items():
         if taps * (fc.tap_width or 0) == fc.in_width:
             continue
-        # Without a stated target width the head may belong to a wider or narrower target.
-        fatal = stated_width is not None or fc.in_width % max(taps, 1) != 0
-        source = "target_hidden_size" if stated_width is not None else "assumed tap width"
+        # Where nobody says the target's width, the head may belong to a wider or narrower one.
+        known = stated_width is not None or target_hidden_size is not None
+        fatal = known or fc.in_width % max(taps, 1) != 0
+        source = "target_hidden_size" if stated_width is not None else "target width" if known else "assumed tap width"
         left = f"config.json {key}: {taps} taps of {source} {fc.tap_width}, {taps * (fc.tap_width or 0)} columns"
         yield Disagreement("fc input width", left, right, fatal)
 

@@ -70,7 +70,7 @@ def drafter_facts(
         dtype=parts.dtype(view, tensors),
         target=parts.target(view, depth),
     )
-    found = contradictions(facts, view, index)
+    found = contradictions(facts, view, index, target_hidden_size)
     if method.disagreement is not None:
         found = (method.disagreement, *found)
     if target_layers is not None and depth is not None and depth != target_layers:

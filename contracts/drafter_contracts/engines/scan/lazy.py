@@ -20,7 +20,7 @@ from drafter_contracts.engines.scan.standins import Module, ModuleDict, ModuleLi
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 #: Dotted name of the scanned package; paths of the sources are below it.
 PACKAGE = "sglang.srt"
@@ -33,7 +33,8 @@ REAL_MODULES = (
 ).split()
 
 _WITHHELD = ("open", "input", "breakpoint", "eval", "exec", "compile", "help", "exit", "quit", "copyright", "credits")
-_MISSING = object()
+#: No value, where None is one.
+MISSING = object()
 _FUTURE_ANNOTATIONS = __future__.annotations.compiler_flag
 
 
@@ -238,9 +239,11 @@ class LazyModule:
             KeyError: The file does not define it.
             Exception: Whatever the release's own statement raises.
         """
-        if name in self._release.by_name and self._binds_here(name):
-            self._names[name] = self._release.by_name[name]
-            return self._names[name]
+        if self._binds_here(name):
+            value = self._release.substitute(name)
+            if value is not MISSING:
+                self._names[name] = value
+                return value
         definitions = self._index.names.get(name)
         if definitions is None or all(d.mutates for d in definitions):
             return self._from_star(name)
@@ -257,6 +260,8 @@ class LazyModule:
         return any(isinstance(d.node, kinds) and not d.mutates for d in self._index.names.get(name, ()))
 
     def _execute_all(self, name: str, definitions: list[Definition]) -> object:
+        assigned = any(isinstance(d.node, (ast.Assign, ast.AnnAssign)) and not d.mutates for d in definitions)
+        definitions = [d for d in definitions if assigned or not d.mutates]
         live = [d for d in definitions if self._live(d)]
         dead = [d for d in definitions if d not in live and not d.mutates]
         failure: Exception | None = None
@@ -324,8 +329,9 @@ class LazyModule:
         code = compile(ast.Module([node], []), self._names["__file__"], "exec", self._index.flags, dont_inherit=True)
         exec(code, self._names)  # noqa: S102 - inside the sandbox, this is the scanner's purpose
         for other in _bound_names(node):  # a name that the probe has set stays set
-            if other in self._release.by_name:
-                self._names[other] = self._release.by_name[other]
+            value = self._release.substitute(other)
+            if value is not MISSING:
+                self._names[other] = value
 
     def _prepare(self, node: ast.AST) -> None:
         """Resolve the names a statement reads at once: a class body does not ask a lazy namespace for globals."""
@@ -387,6 +393,7 @@ class LazyRelease:
         used: Paths of the files of which a statement was executed.
         problems: Statements that changed a value in place and failed.
         by_name: Objects that replace whatever the release defines under a name (see `replace`).
+        rule: Asked for a replacement of names that are not in `by_name`; answers `MISSING` for none.
         decided: Module-level `if` tests and how they came out.
     """
 
@@ -395,6 +402,7 @@ class LazyRelease:
         self.used: set[str] = set()
         self.problems: list[str] = []
         self.by_name: dict[str, object] = {}
+        self.rule: Callable[[str], object] | None = None
         self.decided: dict[tuple[str, str], bool] = {}
         self._modules: dict[str, LazyModule] = {}
         self._foreign: dict[str, object] = {}
@@ -430,6 +438,12 @@ class LazyRelease:
         Takes effect for names that are not resolved yet: call it before anything is looked up.
         """
         self.by_name[name] = value
+
+    def substitute(self, name: str) -> object:
+        """What replaces the release's own definition of `name`, or MISSING."""
+        if name in self.by_name:
+            return self.by_name[name]
+        return self.rule(name) if self.rule is not None else MISSING
 
     def stub(self, *prefixes: str) -> None:
         """Treat the release's own files below these paths ("layers/quantization/") as foreign: stand-ins."""
@@ -552,6 +566,10 @@ def _known_modules() -> dict[str, object]:
         setattr(path, name, lambda _path: False)
     interpreter = Standin("sys")
     interpreter.argv, interpreter.modules, interpreter.platform = [], {}, "linux"
+    frame = Standin("frame")
+    frame.f_code.co_filename, frame.f_code.co_name = "release.py", "release"  # type: ignore[attr-defined]
+    frame.f_globals, frame.f_lineno, frame.f_back = {}, 0, None
+    interpreter._getframe = lambda _depth=0: frame
     interpreter.maxsize, interpreter.version_info = sys.maxsize, (3, 11, 0)
     # Two names differ from the real modules: their real ones would hand out a way around the namespaces.
     return {"os": system, "sys": interpreter}
@@ -573,19 +591,19 @@ def _restricted_builtins(release: LazyRelease) -> dict[str, object]:
         release.import_module(name)
         return release.import_module(name.partition(".")[0])
 
-    def getattr_(value: object, name: str, default: object = _MISSING) -> object:
+    def getattr_(value: object, name: str, default: object = MISSING) -> object:
         """An attribute that only a stand-in would make up does not exist where a default is given."""
-        if default is _MISSING:
+        if default is MISSING:
             return getattr(value, name)
         if isinstance(value, Standin):
-            return value.__dict__.get(name, default)
+            return getattr(value, name) if _stands_for(value, name) else default
         if isinstance(value, StandinBase) and not _has(value, name):
             return default
         return getattr(value, name, default)
 
     def hasattr_(value: object, name: str) -> bool:
         if isinstance(value, Standin):
-            return name in value.__dict__
+            return _stands_for(value, name)
         if isinstance(value, StandinBase):
             return _has(value, name)
         return hasattr(value, name)
@@ -595,6 +613,14 @@ def _restricted_builtins(release: LazyRelease) -> dict[str, object]:
     table["hasattr"] = hasattr_
     table["print"] = lambda *_args, **_kwargs: None
     return table
+
+
+def _stands_for(value: Standin, name: str) -> bool:
+    """Whether a stand-in was given this attribute, or its class has it: not one that it made up when asked."""
+    known = value.__dict__.get(name, MISSING)
+    if known is MISSING:
+        return hasattr(type(value), name)
+    return not (isinstance(known, Standin) and known.__dict__.get("_made_up", False))
 
 
 def _has(value: object, name: str) -> bool:

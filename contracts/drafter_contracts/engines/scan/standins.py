@@ -33,6 +33,9 @@ class StandinMeta(abc.ABCMeta):
     #: Asked first when a class is called: returns the instance, or NotImplemented to construct as usual.
     constructor: Callable[[type, tuple[object, ...], dict[str, object]], object] | None = None
 
+    #: Asked first when a module is called: returns the result, or NotImplemented to run its forward.
+    caller: Callable[[object, tuple[object, ...], dict[str, object]], object] | None = None
+
     def __call__(cls, *args: object, **kwargs: object) -> object:
         """Construct, unless the probe's `constructor` gives the instance."""
         if StandinMeta.constructor is not None:
@@ -69,6 +72,10 @@ class Module(metaclass=StandinMeta):
     def __init__(self, *args: object, **kwargs: object) -> None: ...
 
     def __call__(self, *args: object, **kwargs: object) -> object:
+        if StandinMeta.caller is not None:
+            result = StandinMeta.caller(self, args, kwargs)
+            if result is not NotImplemented:
+                return result
         return self.forward(*args, **kwargs)
 
     def forward(self, *args: object, **kwargs: object) -> NoReturn:
@@ -97,7 +104,11 @@ class Module(metaclass=StandinMeta):
     def _nothing(self, *_args: object, **_kwargs: object) -> Iterator[object]:
         return iter(())
 
-    parameters = named_parameters = buffers = named_buffers = modules = named_modules = children = _nothing
+    def parameters(self, *_args: object, **_kwargs: object) -> Iterator[object]:
+        """One stand-in, for code that asks a module's first parameter where it is."""
+        return iter((Standin("parameter"),))
+
+    named_parameters = buffers = named_buffers = modules = named_modules = children = _nothing
     register_forward_hook = register_forward_pre_hook = apply = _itself
 
     def state_dict(self) -> dict[str, object]:
@@ -146,6 +157,10 @@ class ModuleDict(Module, dict):  # type: ignore[type-arg]
         dict.__init__(self, modules)  # type: ignore[call-overload]
 
 
+class TorchLayer(Module):
+    """Base that stands for a ready layer of torch (torch.nn.Linear, torch.nn.Embedding)."""
+
+
 def unpack_count(frame: object) -> int | None:
     """How many values the instruction that a frame is at unpacks from an iterable; None if it unpacks nothing.
 
@@ -169,6 +184,9 @@ class Standin:
         name: The path it was reached by ("torch.cuda.is_available()"), for messages.
     """
 
+    #: Asked first when a stand-in is called: gives the result, or NotImplemented for a further stand-in.
+    answer: Callable[[tuple[object, ...], dict[str, object]], object] | None = None
+
     def __init__(self, name: str) -> None:
         self.__dict__["_standin_name"] = name
 
@@ -178,6 +196,7 @@ class Standin:
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
         made = Standin(f"{self._standin_name}.{name}")
+        made.__dict__["_made_up"] = True
         self.__dict__[name] = made
         return made
 
@@ -190,6 +209,10 @@ class Standin:
         """A lone function or class is being decorated and comes back; any other call gives a stand-in."""
         if len(args) == 1 and not kwargs and isinstance(args[0], (FunctionType, type, staticmethod, classmethod)):
             return args[0]
+        if Standin.answer is not None:
+            given = Standin.answer(args, kwargs)
+            if given is not NotImplemented:
+                return given
         return Standin(f"{self._standin_name}()")
 
     def __enter__(self) -> object:
@@ -207,7 +230,9 @@ class Standin:
         made = self.__dict__.get("_class")
         if made is None:
             leaf = "".join(c if c.isalnum() else "_" for c in self._standin_name.rpartition(".")[2]) or "Unknown"
-            made = StandinMeta(leaf, (StandinBase,), {"_standin_name": self._standin_name})
+            layer = str(self._standin_name).startswith("torch.nn.")
+            base: type = TorchLayer if layer else StandinBase
+            made = StandinMeta(leaf, (base,), {"_standin_name": self._standin_name})
             self.__dict__["_class"] = made
         return made  # type: ignore[no-any-return]
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+
+from drafter_contracts.engines.scan.lazy import PACKAGE
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from drafter_contracts.engines.scan.lazy import LazyRelease
@@ -30,6 +34,25 @@ def entry_classes(release: LazyRelease) -> tuple[dict[str, tuple[str, type]], di
             if isinstance(cls, type):
                 found[cls.__name__] = (path, cls)
     return found, failed
+
+
+def model_types(release: LazyRelease, cls: type) -> tuple[str, ...]:
+    """Values that the files of a class and its bases compare a config's `model_type` with."""
+    found: dict[str, None] = {}
+    for base in cls.__mro__:
+        path = base.__module__.removeprefix(f"{PACKAGE}.").replace(".", "/") + ".py"
+        if path not in release.sources or not path.startswith("models/"):
+            continue
+        for node in ast.walk(release.module(path)._index.tree):  # noqa: SLF001 - the scanner's own
+            if (
+                isinstance(node, ast.Compare)
+                and isinstance(node.left, ast.Attribute)
+                and node.left.attr == "model_type"
+            ):
+                for constant in ast.walk(node.comparators[0]):
+                    if isinstance(constant, ast.Constant) and isinstance(constant.value, str):
+                        found[constant.value] = None
+    return tuple(found)
 
 
 def probe(release: LazyRelease, payload: dict[str, object]) -> dict[str, object]:

@@ -96,6 +96,20 @@ class Struct(metaclass=StructMeta):
         if post is not None:
             post()
 
+    def _values(self) -> tuple[object, ...]:
+        return tuple(getattr(self, field.name) for field in self._struct_fields)  # type: ignore[attr-defined]
+
+    def __eq__(self, other: object) -> bool:
+        """As msgspec's: the same type with the same values."""
+        return type(self) is type(other) and self._values() == other._values()  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash((type(self).__name__, self._values()))
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{field.name}={getattr(self, field.name)!r}" for field in self._struct_fields)  # type: ignore[attr-defined]
+        return f"{type(self).__name__}({shown})"
+
 
 def defstruct(name: str, fields: object, *, bases: object = (), namespace: object = None, **_options: object) -> type:
     """`msgspec.defstruct`."""

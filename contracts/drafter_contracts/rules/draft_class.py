@@ -33,6 +33,8 @@ SERVES = {
     "DSPARK": (DSPARK,),
     "STANDALONE": (STANDALONE,),
 }
+#: Algorithms that draft without a model.
+_NO_DRAFTER = ("NGRAM",)
 
 
 def _judged(s: Situation) -> bool:
@@ -195,6 +197,26 @@ def method(s: Situation) -> Outcome:
     )
 
 
+def checkable(s: Situation) -> Outcome:
+    """This check has rules for what the algorithm feeds its drafter."""
+    algorithm = s.serving.speculation.algorithm
+    if s.profile is None or not algorithm or s.serving.speculation.known is False:
+        return None
+    if algorithm in SERVES or algorithm in _NO_DRAFTER:
+        return ()
+    return (
+        Finding(
+            "METHOD_UNCHECKED",
+            UNKNOWN,
+            f"this check has no rules for what {algorithm} feeds a drafter on {engine(s)}",
+            expected=", ".join(sorted({*SERVES, *_NO_DRAFTER})),
+            actual=algorithm,
+            source=s.serving.speculation.stated_algorithm,
+            remedy="Compare the drafter's model card with the release's own code for this algorithm.",
+        ),
+    )
+
+
 def readable(s: Situation) -> Outcome:
     """The drafter's files can be read."""
     if s.bundled or not s.serving.speculation.draft_path or s.serving.speculation.algorithm not in SERVES:
@@ -287,6 +309,14 @@ RULES = (
         "https://github.com/sgl-project/sglang/blob/v0.5.9/python/sglang/srt/models/llama_eagle3.py",
         ("R26",),
         opaque_class,
+    ),
+    Rule(
+        "METHOD_UNCHECKED",
+        "The algorithm is one that this check understands",
+        "Releases add algorithms (and plugins theirs); an allow that compared nothing would be a guess.",
+        "https://github.com/sgl-project/sglang/blob/v0.5.12/python/sglang/srt/speculative/spec_info.py",
+        ("R11", "R26"),
+        checkable,
     ),
     Rule(
         "METHOD_MISMATCH",

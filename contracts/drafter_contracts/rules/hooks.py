@@ -70,6 +70,30 @@ def opaque(s: Situation) -> Outcome:
     )
 
 
+def computed(s: Situation) -> Outcome:
+    """What this launch captures could be computed at all."""
+    if not s.method or s.profile is None or s.drafter is None or s.target is None or s.target.num_layers is None:
+        return None
+    if s.capture is not None or s.ids_error:
+        return ()
+    reading = s.profile.readings.get(s.method)
+    hookless = s.rule is None and bool(s.profile.targets) and bool(s.target.architecture)
+    if hookless or (s.rule is not None and s.rule.status == OPAQUE) or (reading and reading.status == OPAQUE):
+        return None
+    lacking = "how it reads capture ids" if reading is None else "what its target classes capture"
+    return (
+        Finding(
+            "CAPTURE_UNCOMPUTED",
+            UNKNOWN,
+            f"the profile of {engine(s)} does not say {lacking} for {s.method}",
+            expected=stated_text(s),
+            actual="not computed",
+            source=f"profile of {engine(s)}",
+            remedy="Derive the profile again with `drafters engine scan PATH_OR_WHEEL`.",
+        ),
+    )
+
+
 def broken(s: Situation) -> Outcome:
     """The hook exists and cannot work in this release."""
     if s.rule is None:
@@ -234,6 +258,14 @@ RULES = (
         "https://github.com/sgl-project/sglang/blob/v0.5.9/python/sglang/srt/models/llama.py",
         ("R26",),
         opaque,
+    ),
+    Rule(
+        "CAPTURE_UNCOMPUTED",
+        "What this launch captures was computed",
+        "A comparison that was never made must not look like one that passed.",
+        "https://github.com/sgl-project/sglang/issues/37476",
+        ("R26",),
+        computed,
     ),
     Rule(
         "CAPTURE_BROKEN",

@@ -1,0 +1,183 @@
+"""Positions, RoPE, quantisation, dtype, backends, and what speculation is combined with."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from drafter_contracts.engines.profile import Advisory
+from drafter_contracts.manifest import DraftRecord, Manifest
+from drafter_contracts.verdict import NOTE, REFUSE, UNKNOWN, WARN
+
+ALLOW_LONGER = "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN"
+
+
+def trained(**draft):
+    return Manifest(schema="drafters.manifest.v1", draft=DraftRecord(**draft))
+
+
+def test_fewer_positions_than_the_context_crash_unless_allowed(scene):
+    scene.config["max_position_embeddings"] = 2048
+    found = scene.finding("CONTEXT")
+    assert found.severity == REFUSE
+    assert "2048 positions and the launch serves 131072" in found.message
+    scene.environment = {ALLOW_LONGER: "1"}
+    assert "enlarges its positions" in scene.finding("CONTEXT").message
+    assert scene.codes() == {"CONTEXT": WARN}
+    scene.environment = {ALLOW_LONGER: "0"}
+    scene.values["context_length"] = 2048
+    assert scene.verdict().decision == "allow"
+
+
+def test_a_release_that_only_warns_is_a_warning_and_an_unknown_one_says_nothing(scene):
+    scene.config["max_position_embeddings"] = 2048
+    scene.edit("launch", draft_context="warn")
+    assert scene.codes() == {"CONTEXT": WARN}
+    scene.edit("launch", draft_context="")
+    assert scene.verdict().decision == "allow"
+
+
+def test_a_context_longer_than_trained_on_warns(scene):
+    scene.manifest = trained(trained_context=4096)
+    assert scene.codes() == {"CONTEXT": WARN}
+
+
+def test_another_rope_base_than_the_targets_is_no_fault(scene):
+    scene.edit("target", rope_theta=500000.0)
+    scene.config["rope_theta"] = 10000
+    assert scene.verdict().decision == "allow"
+
+
+@pytest.mark.parametrize(
+    ("config", "severity"),
+    [
+        ({"rope_theta": 500000}, WARN),
+        ({"rope_theta": 10000}, None),
+        ({}, None),
+        ({"rope_parameters": {"rope_theta": 1e6}}, WARN),
+    ],
+)
+def test_the_base_trained_with_must_be_the_base_used(scene, config, severity):
+    scene.config |= config
+    scene.manifest = trained(rope_theta=10000.0)
+    assert scene.codes().get("ROPE") == severity
+
+
+def test_an_inherited_quantisation_fails_or_is_applied_in_passing(scene):
+    scene.values["quantization"] = "modelopt_fp4"
+    found = scene.finding("QUANTIZATION")
+    assert found.severity == REFUSE
+    assert found.remedy == "Add --speculative-draft-model-quantization unquant."
+    scene.values["quantization"] = "fp8"
+    assert scene.codes() == {"QUANTIZATION": WARN}
+    scene.flags = ()
+    assert scene.finding("QUANTIZATION").remedy.startswith("Leave --quantization out")
+
+
+def test_a_quantisation_stated_for_the_drafter_is_fine(scene):
+    scene.values |= {"quantization": "modelopt_fp4", "speculative_draft_model_quantization": "unquant"}
+    scene.given = {"speculative_draft_model_quantization": "command line"}
+    assert scene.verdict().decision == "allow"
+
+
+def test_a_quantised_drafter_inherits_nothing_wrong(scene):
+    scene.values["quantization"] = "fp8"
+    scene.edit("facts", quantization="fp8")
+    assert scene.verdict().decision == "allow"
+
+
+@pytest.mark.parametrize(("dtype", "severity"), [("half", WARN), ("bfloat16", None), ("auto", None)])
+def test_a_bf16_head_in_fp16_warns(scene, dtype, severity):
+    scene.values["dtype"] = dtype
+    assert scene.codes().get("DTYPE") == severity
+
+
+def test_topk_above_one_needs_a_backend_that_takes_it(scene):
+    scene.edit("speculation", stated=(3, 4, 8), effective=(3, 4, 8))
+    rules = replace(scene.launch.speculative, topk_needs=("flashinfer", "fa3"), topk_rejects=("trtllm_mha",))
+    scene.edit("launch", speculative=rules)
+    assert scene.verdict().decision == "allow"
+    scene.values["page_size"] = 64
+    assert scene.codes() == {"TOPK_BACKEND": UNKNOWN}
+    scene.values["attention_backend"] = "triton"
+    assert scene.codes() == {"TOPK_BACKEND": REFUSE}
+    scene.values["attention_backend"] = "fa3"
+    assert scene.verdict().decision == "allow"
+    scene.values |= {"attention_backend": "trtllm_mha", "page_size": 1}
+    assert scene.codes() == {"TOPK_BACKEND": REFUSE}
+
+
+def test_an_mla_backend_for_a_drafter_without_latent_attention_warns(scene):
+    scene.values["attention_backend"] = "flashmla"
+    assert scene.codes() == {"DRAFT_ATTENTION": WARN}
+    scene.values["speculative_draft_attention_backend"] = "triton"
+    assert scene.verdict().decision == "allow"
+
+
+def test_pipeline_stages_lose_layers_where_only_the_last_captures(scene):
+    scene.values["pp_size"] = 2
+    assert scene.verdict().decision == "allow"
+    scene.edit("rule", last_rank_only=True)
+    assert scene.codes() == {"PIPELINE_PARALLEL": REFUSE}
+
+
+def limited(scene, *limits):
+    scene.edit("launch", speculative=replace(scene.launch.speculative, limits=limits))
+    return scene
+
+
+def test_the_releases_own_refusals_are_quoted(scene):
+    limited(scene, ("enable_dp_attention & algorithm in DFLASH|EAGLE3", "ValueError", "server_args.py:9"))
+    assert scene.verdict().decision == "allow"
+    scene.values["enable_dp_attention"] = True
+    found = scene.finding("COMBINATION")
+    assert found.severity == REFUSE
+    assert "server_args.py:9" in found.source
+
+
+def test_lora_is_refused_where_the_release_says_so_and_doubtful_where_nothing_does(scene):
+    scene.values["lora_paths"] = ["a=/adapter"]
+    assert scene.codes() == {"LORA": WARN}
+    limited(scene, ("enable_lora & algorithm!=NGRAM", "ValueError", "server_args.py:5"))
+    assert scene.verdict().decision == "allow"
+    scene.values["enable_lora"] = True
+    assert scene.codes() == {"LORA": REFUSE}
+    limited(scene)
+    scene.advisories = (
+        Advisory("SGLANG-LORA", "adapters are built into the drafter", "lora.py:1", "read", "refuse", when="lora"),
+    )
+    assert scene.codes() == {"LORA": REFUSE}
+
+
+@pytest.mark.parametrize(
+    ("advisory", "values", "shown"),
+    [
+        ({}, {}, True),
+        ({"architectures": ("Qwen3ForCausalLM",)}, {}, False),
+        ({"methods": ("DFLASH",)}, {}, False),
+        ({"when": "tap:0"}, {}, False),
+        ({"when": "tap:17"}, {}, True),
+        ({"when": "tap:N"}, {}, False),
+        ({"when": "tbo"}, {}, False),
+        ({"when": "tbo"}, {"enable_two_batch_overlap": True}, True),
+        ({"when": "pp"}, {"pp_size": 2}, True),
+        ({"when": "graphs"}, {}, True),
+        ({"when": "topk"}, {}, False),
+        ({"when": "page_size>1"}, {"page_size": 16}, True),
+    ],
+)
+def test_an_advisory_is_shown_where_it_applies_with_its_source(scene, advisory, values, shown):
+    scene.values |= values
+    scene.advisories = (Advisory("SGLANG-X", "the state is overwritten", "llama.py:1", "read", **advisory),)
+    codes = scene.codes()
+    assert codes == ({"ADVISORY": WARN} if shown else {})
+    if shown:
+        found = scene.finding("ADVISORY")
+        assert "the state is overwritten" in found.message
+        assert found.source == "llama.py:1"
+
+
+def test_simulated_acceptance_is_called_out(scene):
+    scene.environment = {"SGLANG_SIMULATE_ACC_LEN": "3"}
+    assert scene.codes() == {"SIMULATED_ACCEPTANCE": WARN}
+    assert NOTE not in scene.codes().values()

@@ -1,0 +1,43 @@
+"""The examples run as they are."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+EXAMPLES = os.path.join(os.path.dirname(__file__), "..", "..", "examples")
+
+
+@pytest.fixture
+def path(bench, command):
+    """A PATH with the stand-in engine's `python` and the command under test."""
+    return os.pathsep.join((bench.binaries, os.path.dirname(command), os.environ["PATH"]))
+
+
+def run(script, *arguments, **variables):
+    return subprocess.run(
+        [os.path.join(EXAMPLES, script), *arguments],
+        env=os.environ | variables, capture_output=True, text=True, timeout=120, check=False, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("drafter", "code"), [("right", 17), ("wrong", 3)])
+def test_the_start_script_starts_only_what_its_manifest_allows(bench, path, drafter, code):
+    directory = getattr(bench, drafter)
+    shutil.copy(os.path.join(EXAMPLES, "drafters-manifest.json"), directory)
+    done = run("serve.sh", "--tp", "8", PATH=path, TARGET=bench.target, DRAFTER=directory, **bench.variables("exit 17"))
+    assert done.returncode == code, done.stderr
+    assert bench.started is (drafter == "right")
+
+
+def test_the_release_check_answers_with_the_worst(bench, path):
+    shutil.copy(os.path.join(EXAMPLES, "drafters-manifest.json"), bench.right)
+    launch = bench.launch(bench.right)
+    assert run("check-in-ci.sh", "0.5.12.post1", "--", *launch, PATH=path).returncode == 0
+    both = run("check-in-ci.sh", "0.5.12.post1", "0.5.23", "--", *launch, PATH=path)
+    assert both.returncode == 3
+    assert both.stdout.count("sglang 0.5.12.post1") >= 1
+    assert "REFUSE" in both.stdout

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from drafter_cli.commandline import JSON, Command, Option, Parsed
 from drafter_cli.errors import EXIT_OK, UsageError
-from drafter_cli.terminal import write, write_json
+from drafter_cli.terminal import colours, draws_unicode, write, write_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,9 +51,11 @@ def run(command: Command, parsed: Parsed) -> int:  # noqa: ARG001 - every comman
     if parsed.has("--json"):
         write_json(facts)
     else:
+        import sys
+
         from drafter_cli.inspect_view import render
 
-        write(render(facts))
+        write(render(facts, color=colours(sys.stdout), unicode=draws_unicode(sys.stdout)))
     return EXIT_OK
 
 

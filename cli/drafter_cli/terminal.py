@@ -24,6 +24,15 @@ def colours(stream: TextIO | None) -> bool:
         return False
 
 
+def draws_unicode(stream: TextIO | None) -> bool:
+    """Whether box and arrow signs can be written to this stream."""
+    try:
+        "●◌┼│─▶▼".encode(getattr(stream, "encoding", None) or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
 class Style:
     """Paints text, or leaves it as it is.
 

@@ -159,7 +159,8 @@ class DrafterFacts(msgspec.Struct, frozen=True, omit_defaults=True):
         quantization: Method of `quantization_config`, or "".
         block_size: Block size of parallel drafters, or None.
         mask_token_id: Or None.
-        target: What the config says of its target: name, architectures, depth, hidden size; "" parts missing.
+        target: What the config says of its target: name, architectures, depth, hidden size; parts it lacks are absent.
+        target_layers: Depth that the layout was read with: the caller's, else the config's; None if neither says it.
         disagreements: Every contradiction found.
         notes: Things worth telling a reader.
     """
@@ -196,6 +197,7 @@ class DrafterFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     block_size: int | None = None
     mask_token_id: int | None = None
     target: dict[str, str] = msgspec.field(default_factory=dict)
+    target_layers: int | None = None
     disagreements: tuple[Disagreement, ...] = ()
     notes: tuple[str, ...] = ()
 

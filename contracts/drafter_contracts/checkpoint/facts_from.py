@@ -49,12 +49,13 @@ def drafter_facts(
     view, index = ConfigView(config), TensorIndex(tensors)
     method = detect(view, index)
     depth, depth_key = _stated_depth(view)
+    layers = target_layers if target_layers is not None else depth
     fc = parts.fusion(view, index, method.method, target_hidden_size)
     reading = read_layout(
         config,
         method=method.method,
         tap_count=fc.taps if fc is not None else None,
-        target_layers=target_layers if target_layers is not None else depth,
+        target_layers=layers,
         target_model_type=target_model_type,
         layer_prefixes=parts.layers(view, index, method.method)[2],
         metadata=metadata,
@@ -69,6 +70,7 @@ def drafter_facts(
         tensors=tuple(sorted(tensors, key=lambda tensor: tensor.name)),
         dtype=parts.dtype(view, tensors),
         target=parts.target(view, depth),
+        target_layers=layers,
     )
     found = contradictions(facts, view, index, target_hidden_size)
     if method.disagreement is not None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from itertools import groupby
+
 import msgspec
 
 from drafter_contracts import limits
@@ -166,8 +168,10 @@ def describe_taps(taps: Sequence[Tap]) -> str:
         return "nothing"
     if any(tap.state != RESIDUAL for tap in taps):
         return ", ".join(tap.label() for tap in taps)
-    outputs = ["embedding" if tap.boundary == 0 else str(tap.output_id) for tap in taps]
     plain = ", ".join(str(tap.boundary) for tap in taps)
-    if len(taps) == 1:
-        return f"boundary {plain} ({'embedding output' if taps[0].boundary == 0 else f'output of layer {outputs[0]}'})"
-    return f"boundaries {plain} (outputs of layers {', '.join(outputs)})"
+    named = []
+    for embedding, group in groupby(taps, key=lambda tap: tap.boundary == 0):
+        ids = [str(tap.output_id) for tap in group]
+        outputs = f"output of layer {ids[0]}" if len(ids) == 1 else f"outputs of layers {', '.join(ids)}"
+        named.append("embedding output" if embedding else outputs)
+    return f"{'boundary' if len(taps) == 1 else 'boundaries'} {plain} ({', '.join(named)})"

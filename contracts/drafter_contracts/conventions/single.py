@@ -65,6 +65,7 @@ def _reading(
     """The ids by the named numbering; `other` is a numbering that people may mean instead."""
     try:
         taps = numbering(name).taps(stated.ids, context.n)
+        layout = CaptureLayout(taps).check(context.n)
     except LayoutError as error:
         return context.contradictory(
             f"{stated.described()}: {error.diagnostics()}",
@@ -78,7 +79,7 @@ def _reading(
         reasons = [*reasons, "the ids are not in ascending order, the only one in which engines concatenate"]
     return LayoutReading(
         PRODUCER_RULE,
-        layout=CaptureLayout(taps),
+        layout=layout,
         ids=stated.ids,
         key=stated.key,
         numbering=name,

@@ -9,7 +9,6 @@ from drafter_contracts.checkpoint.facts import (
     EAGLE,
     EAGLE3,
     NEXTN,
-    P_EAGLE,
     STANDALONE,
     UNKNOWN_METHOD,
 )
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 SERVES = {
     "EAGLE": (EAGLE, NEXTN),
     "NEXTN": (NEXTN, EAGLE),
-    "EAGLE3": (EAGLE3, P_EAGLE),
+    "EAGLE3": (EAGLE3,),
     "DFLASH": (DFLASH, DFLASH2),
     "DSPARK": (DSPARK,),
     "STANDALONE": (STANDALONE,),

@@ -73,3 +73,10 @@ def test_a_mode_of_training_and_a_basis_warn_because_a_launch_does_not_show_them
     assert scene.codes() == {"THINKING_MODE": WARN, "TARGET_BASIS": WARN}
     scene.manifest = Manifest(schema="drafters.manifest.v1", draft=DraftRecord(thinking_mode="both", rotated=False))
     assert scene.verdict().decision == "allow"
+
+
+def test_a_config_that_gives_a_reduced_head_another_vocabulary_is_doubted_but_a_full_head_is_refused(scene):
+    scene.edit("facts", vocabulary=replace(scene.facts.vocabulary, t2d=None, target_size=32000))
+    assert scene.codes() == {"TARGET_VOCABULARY": WARN}
+    scene.edit("facts", vocabulary=replace(scene.facts.vocabulary, reduced=False))
+    assert scene.codes() == {"TARGET_VOCABULARY": REFUSE}

@@ -114,6 +114,8 @@ def requested_boundaries(method: CaptureMethod, n: int, ids: Sequence[int] | Non
 
 def _region(method: CaptureMethod, boundary: int, n: int) -> Region:
     rule = method.capture
+    if boundary < -n and rule.below is not None:
+        return rule.below
     if boundary < 0:
         return rule.negative
     if boundary == 0:
@@ -157,8 +159,9 @@ def capture_boundaries(method: CaptureMethod, n: int, requested: Sequence[int]) 
         kept = unique
     if rule.order == "ascending":
         kept.sort()
-    if rule.short and len(kept) < len(wanted):
-        return Capture(requested=wanted, dropped=tuple(dropped), error=rule.short, phase="forward")
+    error = rule.short if 0 < len(kept) < len(wanted) else "" if kept else rule.none
+    if error:
+        return Capture(requested=wanted, dropped=tuple(dropped), error=error, phase="forward")
     state = rule.state if rule.state in STATES else RESIDUAL
     foreign = "" if rule.state in STATES else rule.state
     return Capture(tuple(Tap(b, state) for b in kept), wanted, tuple(dropped), foreign=foreign)

@@ -71,12 +71,14 @@ class CaptureRule(msgspec.Struct, frozen=True, omit_defaults=True):
         state: The state that is captured: "residual", "stream_mean", or free text for a state that is
             not a residual stream at all (an engine defect: then no drafter can be served rightly).
         negative: Region for boundaries below 0.
+        below: Region for boundaries below -N, where that differs from `negative`; None for the same.
         zero: Region for boundary 0, the embedding output.
         last: Region for boundary N.
         above: Region for boundaries above N.
         order: "ascending" (by layer) or "given" (as listed in the config).
         duplicates: "once" (collapse) or "repeat".
-        short: Exception raised when fewer states were captured than asked for; "" if nobody looks.
+        short: Exception raised when some, but fewer states were captured than asked for; "" if nobody looks.
+        none: Exception raised when nothing at all was captured; "" if nobody looks.
     """
 
     state: str = "residual"
@@ -87,6 +89,8 @@ class CaptureRule(msgspec.Struct, frozen=True, omit_defaults=True):
     order: str = "ascending"
     duplicates: str = "once"
     short: str = ""
+    none: str = ""
+    below: Region | None = None
 
 
 class CaptureMethod(msgspec.Struct, frozen=True, omit_defaults=True):

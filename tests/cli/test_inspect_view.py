@@ -118,3 +118,14 @@ def test_json_holds_every_fact_under_its_name() -> None:
     assert document["layout"]["ids"] == [2, 30, 58]
     assert document["layout"]["layout"]["taps"][0] == {"boundary": 2, "state": "residual"}
     assert document["fc"]["in_width"] == 21504
+
+
+def test_text_of_the_files_cannot_drive_the_terminal() -> None:
+    config = {
+        "architectures": ["Eagle3\x1b[2J\nfake  kind"],
+        "speculators_config": {"verifier": {"name_or_path": "a\rb"}},
+    }
+    text = render(facts(config, None))
+    assert "\x1b" not in text
+    assert "\r" not in text
+    assert "Eagle3\\x1b[2J\\nfake" in text

@@ -104,11 +104,17 @@ def _refuse_other_formats(directory: str, names: list[str]) -> None:
 
 
 def _conversion(names: list[str]) -> str:
-    """A command that turns pickled weights into safetensors without running what a pickle says."""
-    files = ", ".join(repr(name) for name in names)
+    """A command that turns pickled weights into safetensors without running what a pickle says.
+
+    It finds the files by pattern: their names come from whoever made them and do not belong into a shell.
+    """
+    patterns = sorted({f"*{ending}" for name in names for ending in _PICKLE_ENDINGS if name.endswith(ending)})
+    if all(name.startswith("pytorch_model") for name in names):
+        patterns = ["pytorch_model*.bin"]
     return (
-        'python -c "import torch; from safetensors.torch import save_file; w = {}; '
-        f"[w.update(torch.load(f, map_location='cpu', weights_only=True)) for f in [{files}]]; "
+        'python -c "import glob, torch; from safetensors.torch import save_file; w = {}; '
+        f"[w.update(torch.load(f, map_location='cpu', weights_only=True)) for p in {patterns} "
+        "for f in sorted(glob.glob(p))]; "
         "save_file({k: v.clone().contiguous() for k, v in w.items()}, 'model.safetensors', {'format': 'pt'})\""
     )
 

@@ -172,11 +172,11 @@ def attention(view: ConfigView, index: TensorIndex) -> str:
 
 def quantization(view: ConfigView) -> str:
     """Method of the quantisation config, or ""."""
-    stated = view.mapping("quantization_config", "compression_config") or {}
+    stated = view.mapping("quantization_config", "compression_config", "quantization") or {}
     for key in ("quant_method", "quant_algo", "format"):
         if isinstance(stated.get(key), str):
             return str(stated[key])
-    return "unknown" if stated else ""
+    return "unknown" if stated and "quant_algo" not in stated else ""
 
 
 def target(view: ConfigView, depth: int | None) -> dict[str, str]:

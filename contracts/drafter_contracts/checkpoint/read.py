@@ -8,12 +8,17 @@ from typing import Any
 import msgspec
 
 from drafter_contracts import limits
+from drafter_contracts.checkpoint.config_view import ConfigView
 from drafter_contracts.checkpoint.facts import MEDUSA, DrafterFacts
 from drafter_contracts.checkpoint.facts_from import drafter_facts
 from drafter_contracts.checkpoint.files import Weights, pickles, read_weights
 from drafter_contracts.checkpoint.method import is_medusa
+from drafter_contracts.checkpoint.parts import quantization
 from drafter_contracts.checkpoint.regular import read_capped
 from drafter_contracts.errors import CheckpointError
+
+#: Where ModelOpt states a quantisation that config.json does not; SGLang reads it too (configs/model_config.py).
+_QUANTIZATION = "hf_quant_config.json"
 
 
 def read_drafter(
@@ -39,6 +44,8 @@ def read_drafter(
         found = "a file" if os.path.exists(path) else "nothing of that name"
         raise CheckpointError("not a drafter's directory", where=path, expected="a directory", actual=found)
     config = read_config(os.path.join(path, "config.json"))
+    separate = os.path.join(path, _QUANTIZATION)
+    stated_elsewhere = {} if not os.path.exists(separate) else read_config(separate)
     weights = _medusa_weights(path) if is_medusa(config) else read_weights(path)
     facts = drafter_facts(
         config,
@@ -50,7 +57,11 @@ def read_drafter(
         target_hidden_size=target_hidden_size,
         target_model_type=target_model_type,
     )
-    return msgspec.structs.replace(facts, notes=(*facts.notes, *weights.notes)) if weights.notes else facts
+    return msgspec.structs.replace(
+        facts,
+        notes=(*facts.notes, *weights.notes),
+        quantization=facts.quantization or quantization(ConfigView(stated_elsewhere)),
+    )
 
 
 def read_config(path: str) -> dict[str, Any]:

@@ -157,6 +157,10 @@ def test_the_conversion_command_is_one_line_of_valid_python(tmp_path: Path) -> N
         read_drafter(str(tmp_path))
     program = refused.value.message.split('python -c "')[1].rsplit('"', 1)[0]
     compile(program, "conversion", "exec")
+    (tmp_path / "$(touch owned)`id`'\";.bin").write_bytes(b"")
+    with pytest.raises(PickleRefusedError) as refused:
+        read_drafter(str(tmp_path))
+    assert "touch owned" not in refused.value.message, "a file's name must not reach a command to paste"
 
 
 def test_pickles_beside_safetensors_or_without_weights_in_them_do_not_matter(tmp_path: Path) -> None:
@@ -199,6 +203,22 @@ def test_a_config_that_cannot_be_read_is_refused_naming_it(tmp_path: Path, conte
 def test_infinity_in_a_config_is_read_as_transformers_reads_it(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"time_step_limit": [0.0, Infinity], "eagle_config": {}}')
     assert read_drafter(str(tmp_path)).method == EAGLE3
+
+
+@pytest.mark.parametrize(
+    ("content", "quantization"),
+    [
+        ('{"quantization": {"quant_algo": "FP8"}}', "FP8"),
+        ('{"quantization": {"quant_algo": null}}', ""),
+    ],
+)
+def test_modelopts_own_quantisation_file_is_read(tmp_path: Path, content: str, quantization: str) -> None:
+    write_skeleton(str(tmp_path), CONFIG, TENSORS)
+    (tmp_path / "hf_quant_config.json").write_text(content)
+    assert read_drafter(str(tmp_path)).quantization == quantization
+    (tmp_path / "hf_quant_config.json").write_text("[]")
+    with pytest.raises(CheckpointError, match="not a config"):
+        read_drafter(str(tmp_path))
 
 
 def test_an_oversized_config_is_refused(tmp_path: Path) -> None:

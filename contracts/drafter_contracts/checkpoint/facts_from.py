@@ -61,24 +61,22 @@ def drafter_facts(
         metadata=metadata,
     )
     facts = msgspec.structs.replace(
-        _plain_facts(view, index, method.method),
+        _plain_facts(view, index, method.method, tensors),
         path=path,
         weights=weights,
         method_evidence=method.evidence,
         layout=_complete(reading, view, fc, target_hidden_size, parts.norm_before_fc(view, index)),
         fc=fc,
-        tensors=tuple(sorted(tensors, key=lambda tensor: tensor.name)),
-        dtype=parts.dtype(view, tensors),
         target=parts.target(view, depth),
         target_layers=layers,
     )
-    found = contradictions(facts, view, index, target_hidden_size)
+    found = list(contradictions(facts, view, index, target_hidden_size))
     if method.disagreement is not None:
-        found = (method.disagreement, *found)
-    if target_layers is not None and depth is not None and depth != target_layers:
-        right = f"the target has {target_layers} decoder layers"
-        found = (*found, Disagreement("target depth", f"config.json {depth_key} = {depth}", right))
-    return msgspec.structs.replace(facts, disagreements=found, notes=(*view.problems, *_notes(facts)))
+        found.insert(0, method.disagreement)
+    if depth not in (None, layers):
+        right = f"the target has {layers} decoder layers"
+        found.append(Disagreement("target depth", f"config.json {depth_key} = {depth}", right))
+    return msgspec.structs.replace(facts, disagreements=tuple(found), notes=(*view.problems, *_notes(facts)))
 
 
 def _stated_depth(view: ConfigView) -> tuple[int | None, str]:
@@ -87,7 +85,7 @@ def _stated_depth(view: ConfigView) -> tuple[int | None, str]:
     return parts.target_depth(view, largest)
 
 
-def _plain_facts(view: ConfigView, index: TensorIndex, method: str) -> DrafterFacts:
+def _plain_facts(view: ConfigView, index: TensorIndex, method: str, tensors: tuple[TensorFact, ...]) -> DrafterFacts:
     """The facts that need neither the target nor the layout."""
     theta, scaling = parts.rope(view)
     real_layers, config_layers, prefixes = parts.layers(view, index, method)
@@ -99,6 +97,8 @@ def _plain_facts(view: ConfigView, index: TensorIndex, method: str) -> DrafterFa
         config=dict(view.config),
         architectures=view.texts("architectures"),
         model_type=view.text("model_type"),
+        tensors=tuple(sorted(tensors, key=lambda tensor: tensor.name)),
+        dtype=parts.dtype(view, tensors),
         vocabulary=parts.vocabulary(view, index),
         has_lm_head=index.get(*parts.HEADS) is not None if present else None,
         has_embedding=index.get(*parts.EMBEDDINGS) is not None if present else None,

@@ -131,6 +131,21 @@ def test_a_packer_raises_when_fewer_states_arrive_than_asked_for():
     assert boundaries(rule, 12, (4, 5)) == (5, 6)
 
 
+def test_nothing_captured_at_all_may_raise_on_its_own():
+    rule = method(capture=CaptureRule(none="ValueError"))
+    assert boundaries(rule, 12, (20, 21)) == "ValueError"
+    assert boundaries(rule, 12, (4, 21)) == (5,)
+    both = method(capture=CaptureRule(short="RuntimeError"))
+    assert boundaries(both, 12, (4, 21)) == "RuntimeError"
+    assert boundaries(both, 12, (20, 21)) == ()
+
+
+def test_boundaries_below_minus_n_may_have_a_region_of_their_own():
+    rule = method(Shift(0), capture=CaptureRule(negative=Region("wrap"), below=Region("error", "IndexError", "setter")))
+    assert boundaries(rule, 12, (-12, 3)) == (0, 3)
+    assert boundaries(rule, 12, (-13, 3)) == "IndexError"
+
+
 def test_order_and_repetition_follow_the_rule():
     given_order = method(capture=CaptureRule(order="given", duplicates="repeat"))
     assert boundaries(given_order, 12, (7, 2, 7)) == (8, 3, 8)

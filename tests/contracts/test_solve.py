@@ -45,6 +45,8 @@ rules = st.builds(
     order=st.sampled_from(["ascending", "given"]),
     duplicates=st.sampled_from(["once", "repeat"]),
     short=st.sampled_from(["", "RuntimeError"]),
+    none=st.sampled_from(["", "ValueError"]),
+    below=st.none() | regions.filter(lambda region: region.action != "capture"),
 )
 conditions = st.one_of(
     st.builds("first=={}".format, st.integers(-2, 5)),

@@ -201,6 +201,20 @@ class GraphReplay(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str = ""
 
 
+class TapBuffers(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How wide the engine makes its own buffers for the states that a drafter is fed (draft-extend graphs).
+
+    Attributes:
+        of: Whose config is read for it: "drafter" or "target".
+        taps: Where the number of taps is read, in precedence, as in `Drafter.taps`.
+        source: The function that computes the width.
+    """
+
+    of: str
+    taps: tuple[str, ...] = ()
+    source: Source | None = None
+
+
 class Drafter(msgspec.Struct, frozen=True, omit_defaults=True):
     """What one drafter class of the release does with a drafter's config and weights.
 
@@ -218,12 +232,19 @@ class Drafter(msgspec.Struct, frozen=True, omit_defaults=True):
         norm_output: Dotted keys that make the normed state the recycled one; empty: not implemented.
         skips_fc: `fc` is skipped when the incoming width equals the drafter's own (the silent path).
         max_layers: Most draft layers it accepts, 0 for no limit.
-        keys: Every config key it reads, dotted, sorted.
-        loads: Tensor names (of the scanner's list of well-known names) that it loads.
+        keys: Every config key it reads, dotted, sorted; not recorded for a target's own MTP layers (kind "NEXTN").
+        loads: Tensor names (of the scanner's list of well-known names) that it loads; not recorded for "NEXTN".
+            A decoder layer's bare name ("layers.0") stands for all its tensors, here and in the next two.
         ignores: Those that it drops without a message.
+        refuses: Those at which its loader raises.
         embed: "target" (always replaced by the target's), "own", or "target unless target_hidden_size differs".
         lm_head: What happens per case: keys "tied", "draft_vocab_null", "own" to "target" | "own" | "embed".
+            "error" means that the class or the worker raises; further keys: "draft_vocab_missing" (no such key in
+            the config) and "unmapped" ("error" if a checkpoint without the map below is refused).
         vocab_map: Tensor that maps draft to target ids ("d2t"), or "".
+        vocab_encoding: "offset" (the map holds target id minus draft id), "absolute", or "" without a map.
+        ids_below: Dotted keys of a number that every capture id must stay below: the first that is present
+            counts, and the class refuses to be built otherwise. Empty: the class does not look.
     """
 
     kind: str
@@ -241,9 +262,12 @@ class Drafter(msgspec.Struct, frozen=True, omit_defaults=True):
     keys: tuple[str, ...] = ()
     loads: tuple[str, ...] = ()
     ignores: tuple[str, ...] = ()
+    refuses: tuple[str, ...] = ()
     embed: str = ""
     lm_head: dict[str, str] = msgspec.field(default_factory=dict)
     vocab_map: str = ""
+    vocab_encoding: str = ""
+    ids_below: tuple[str, ...] = ()
 
 
 class Profile(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -260,6 +284,10 @@ class Profile(msgspec.Struct, frozen=True, omit_defaults=True):
         targets: Target architecture to method to index into `rules`. An architecture that the release registers
             without any capture hook has an empty mapping; one that it does not register is absent.
         drafters: Drafter architecture to what its class does.
+        buffers: Method to how wide the engine's own buffers for captured states are; absent where no function of the
+            release computes that.
+        rewrites: Architecture of a checkpoint to the drafter class that it is loaded as in draft mode (a target's
+            own MTP layers), where that is another one.
         launch: The launch command.
         scan_version: Version of the scanner's rule language.
     """
@@ -273,6 +301,8 @@ class Profile(msgspec.Struct, frozen=True, omit_defaults=True):
     rules: tuple[CaptureMethod, ...] = ()
     targets: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
     drafters: dict[str, Drafter] = msgspec.field(default_factory=dict)
+    buffers: dict[str, TapBuffers] = msgspec.field(default_factory=dict)
+    rewrites: dict[str, str] = msgspec.field(default_factory=dict)
     launch: LaunchRules = LaunchRules()
     scan_version: int = 1
 

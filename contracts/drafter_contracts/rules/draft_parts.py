@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from drafter_contracts.engines.capture import lookup
 from drafter_contracts.engines.profile import OPAQUE
 from drafter_contracts.rules.captured import source_text
 from drafter_contracts.rules.rule import Rule, drafter, engine, switched_on, whole
@@ -66,16 +67,20 @@ def dropped_weights(s: Situation) -> Outcome:
         return None
     lost = [tensor.name for tensor in facts.tensors if _ignored(tensor.name, known.ignores)]
     lost = [name for name in lost if not any(word in name for word in _NEEDLESS)]
-    if not lost:
+    raising = [tensor.name for tensor in facts.tensors if _ignored(tensor.name, known.refuses)]
+    if not lost and not raising:
         return ()
+    what = f"drops {len(lost)} tensors of {drafter(s)} without a message"
+    if raising:
+        lost, what = raising, f"raises at {len(raising)} tensors of {drafter(s)}"
     shown = ", ".join(lost[:4]) + (f" and {len(lost) - 4} more" if len(lost) > 4 else "")
     return (
         Finding(
             "DRAFT_WEIGHTS",
             REFUSE,
-            f"{engine(s)} drops {len(lost)} tensors of {drafter(s)} without a message: {shown}",
+            f"{engine(s)} {what}: {shown}",
             expected="every tensor loaded",
-            actual="parameters left as initialised, or a part of the head left out",
+            actual="an exception" if raising else "parameters left as initialised, or a part of the head left out",
             source=source_text(s, known.source),
             remedy="Use a release that loads them, or rename them if the class has them under another name.",
         ),
@@ -86,6 +91,38 @@ def _ignored(name: str, ignores: tuple[str, ...]) -> bool:
     """Whether a tensor is one of those ignored: by its full name, or below a name that stands for a group."""
     plain = name.removeprefix("model.")
     return any(plain == word or plain.startswith(f"{word.rstrip('.*')}.") for word in ignores if word)
+
+
+def ids_range(s: Situation) -> Outcome:
+    """The capture ids are below what the drafter's class checks them against."""
+    known = s.draft_class
+    if known is None or known.status == OPAQUE or not known.ids_below or s.ids is None or s.ids_key == "formula":
+        return None
+    key, limit = next(
+        ((key, found) for key in known.ids_below if (found := whole(lookup(s.draft_config, key))) is not None),
+        ("", None),
+    )
+    ids = lookup(s.draft_config, s.ids_key)
+    if limit is None or not isinstance(ids, list):
+        return None
+    beyond = [i for i in ids if isinstance(i, int) and i >= limit]
+    if not beyond:
+        return ()
+    first = known.ids_below[0]
+    return (
+        Finding(
+            "DRAFT_IDS_RANGE",
+            REFUSE,
+            f"the class of {drafter(s)} in {engine(s)} refuses the capture ids {beyond}: it takes {key} = {limit} for the"
+            " target's depth",
+            expected=f"ids below {limit}",
+            actual=f"ids {ids}",
+            source=source_text(s, known.source) + f"; config.json: {key}",
+            remedy=f"Set {first} to the target's depth"
+            + (f", {s.target.num_layers}," if s.target is not None and s.target.num_layers else "")
+            + " in the drafter's config.",
+        ),
+    )
 
 
 def norm_output(s: Situation) -> Outcome:
@@ -157,6 +194,14 @@ RULES = (
         "https://github.com/vllm-project/vllm/issues/43456",
         ("R28",),
         dropped_weights,
+    ),
+    Rule(
+        "DRAFT_IDS_RANGE",
+        "The drafter's class accepts the capture ids",
+        "Some releases check the ids against the drafter's own depth where num_target_layers is absent, and raise.",
+        "https://github.com/sgl-project/sglang/blob/v0.5.15/python/sglang/srt/speculative/dflash_utils.py",
+        ("R02", "R26"),
+        ids_range,
     ),
     Rule(
         "NORM_OUTPUT",

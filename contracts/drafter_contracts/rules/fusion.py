@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from drafter_contracts.engines.capture import lookup
 from drafter_contracts.engines.profile import FITTED
 from drafter_contracts.rules.captured import eager_taps, source_text
-from drafter_contracts.rules.rule import Rule, drafter, engine, switched_on, target_class, whole
-from drafter_contracts.verdict import REFUSE, WARN, Finding
+from drafter_contracts.rules.rule import Rule, drafter, engine, quoted, switched_on, target_class, whole
+from drafter_contracts.verdict import REFUSE, UNKNOWN, WARN, Finding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,20 +37,20 @@ def built_width(s: Situation) -> tuple[int, str] | None:
     known = _class(s)
     if known is None:
         return None
-    taps = next(((found, word) for word in known.taps if (found := _taps(s, word)) is not None), None)
+    taps = next(((found, word) for word in known.taps if (found := _taps(s.draft_config, word)) is not None), None)
     width = next(((found, key) for key in known.width if (found := whole(lookup(s.draft_config, key)))), None)
     if taps is None or width is None:
         return None
     return taps[0] * width[0], f"{taps[1]} = {taps[0]} times {width[1]} = {width[0]}"
 
 
-def _taps(s: Situation, word: str) -> int | None:
+def _taps(config: dict[str, object], word: str) -> int | None:
     if word.isdigit():
         return int(word)
     if word.startswith("len(") and word.endswith(")"):
-        value = lookup(s.draft_config, word[4:-1])
+        value = lookup(config, word[4:-1])
         return len(value) if isinstance(value, list) and value else None
-    return whole(lookup(s.draft_config, word)) or None
+    return whole(lookup(config, word)) or None
 
 
 def fc_width(s: Situation) -> Outcome:
@@ -102,6 +104,41 @@ def fc_size(s: Situation) -> Outcome:
             f" {s.drafter.fc.in_width}.",
         ),
     )
+
+
+def fc_buffers(s: Situation) -> Outcome:
+    """The engine's own buffers for captured states have room for as many as arrive."""
+    if s.profile is None or s.target is None or s.method not in s.profile.buffers or not s.serving.cuda_graphs:
+        return None
+    buffers, got = s.profile.buffers[s.method], eager_taps(s)
+    if got is None or s.capture_off:
+        return None
+    config = s.target.config if buffers.of == "target" else s.draft_config
+    room = next((found for word in buffers.taps if (found := _taps(config, word)) is not None), None)
+    if room is None:
+        return None
+    if room == len(got):
+        return ()
+    return (
+        Finding(
+            "FC_BUFFERS",
+            UNKNOWN,
+            f"{engine(s)} makes the buffers of its draft-extend graphs for {room} states, by the {buffers.of}'s config,"
+            f" and {drafter(s)} is fed {len(got)}; attention backends with such a graph fail when it is recorded",
+            expected=f"room for {len(got)} states",
+            actual=f"room for {room}",
+            source=source_text(s, buffers.source),
+            remedy=_buffers_remedy(s, buffers.of, len(got)),
+        ),
+    )
+
+
+def _buffers_remedy(s: Situation, of: str, taps: int) -> str:
+    if of == "drafter":
+        return f"Set num_aux_hidden_states to {taps} in the drafter's config."
+    document = {**s.serving.overrides, "num_aux_hidden_states": taps}
+    text = msgspec.json.encode(document).decode()
+    return f"Launch with --json-model-override-args {quoted(text)}, which reaches both configs, or without CUDA graphs."
 
 
 def fc_skipped(s: Situation) -> Outcome:
@@ -227,6 +264,15 @@ RULES = (
         "https://github.com/verl-project/verl-SpeCo/pull/6",
         ("R03",),
         fc_size,
+    ),
+    Rule(
+        "FC_BUFFERS",
+        "The engine's buffers hold as many states as arrive",
+        "Some releases size a graph's buffer from the target's config: heads with other than three states load and "
+        "then fail while graphs are recorded.",
+        "https://github.com/verl-project/verl-SpeCo/pull/6",
+        ("R03",),
+        fc_buffers,
     ),
     Rule(
         "FC_SKIPPED",

@@ -16,10 +16,17 @@ HEAD_NAMES = ("lm_head.weight", "model.lm_head.weight")
 
 
 def head_case(s: Situation) -> str:
-    """Which case of the class's head handling the drafter's config is."""
-    if s.draft_config.get("tie_word_embeddings") is True:
+    """Which case of the class's head handling the drafter's config is: see `Drafter.lm_head`."""
+    config = s.draft_config
+    if config.get("tie_word_embeddings") is True:
         return "tied"
-    return "own" if whole(s.draft_config.get("draft_vocab_size")) is not None else "draft_vocab_null"
+    if (
+        "draft_vocab_size" not in config
+        and s.draft_class is not None
+        and "draft_vocab_missing" in s.draft_class.lm_head
+    ):
+        return "draft_vocab_missing"
+    return "own" if whole(config.get("draft_vocab_size")) is not None else "draft_vocab_null"
 
 
 def head(s: Situation) -> Outcome:
@@ -34,8 +41,12 @@ def head(s: Situation) -> Outcome:
     why = {
         "tied": "tie_word_embeddings is true",
         "draft_vocab_null": "draft_vocab_size is null",
+        "draft_vocab_missing": "its config has no draft_vocab_size",
         "own": f"draft_vocab_size is {s.draft_config.get('draft_vocab_size')}",
     }[case]
+    if used == "error":
+        remedy = "State draft_vocab_size in its config (null for the target's head)."
+        return (_head(s, REFUSE, f"{engine(s)} fails to build {drafter(s)}: {why}", "a head", "an exception", remedy),)
     if used == "own" and not facts.has_lm_head:
         borrows = known.lm_head.get("draft_vocab_null") == "target"
         return (
@@ -137,6 +148,11 @@ def vocabulary_map(s: Situation) -> Outcome:
     known = s.draft_class
     if vocabulary.reduced and known is not None and known.status != OPAQUE and known.lm_head and not known.vocab_map:
         faults.append((f"{engine(s)} loads no map for this class", "d2t loaded", "draft ids taken as target ids"))
+    elif vocabulary.d2t is None and known is not None and known.lm_head.get("unmapped") == "error":
+        faults.append((f"{engine(s)} raises for a head of this class without a map", "d2t", "no map"))
+    encoded = vocabulary.encoding
+    if known is not None and known.vocab_encoding and encoded and encoded != known.vocab_encoding:
+        faults.append((f"its map holds {encoded} ids", f"{known.vocab_encoding} ids", f"{encoded} ids"))
     size = whole(s.draft_config.get("draft_vocab_size"))
     if size is not None and rows is not None and rows.shape and rows.shape[0] != size and head_case(s) == "own":
         faults.append((f"draft_vocab_size is {size}, its head has {rows.shape[0]} rows", str(size), str(rows.shape[0])))

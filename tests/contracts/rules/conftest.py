@@ -142,6 +142,7 @@ class Scene:
         self.others = ()
         self.targets = None
         self.drafters = None
+        self.buffers = {}
         self.flags = ("--speculative-draft-model-quantization", "--speculative-draft-attention-backend")
 
     def edit(self, part, **changes):
@@ -168,6 +169,7 @@ class Scene:
             rules=rules,
             targets=targets,
             drafters=drafters,
+            buffers=self.buffers,
             launch=launch,
         )
 

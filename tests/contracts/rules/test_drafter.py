@@ -223,3 +223,40 @@ def test_an_algorithm_without_rules_is_unknown_and_one_without_a_drafter_is_fine
     assert scene.codes() == {"METHOD_UNCHECKED": UNKNOWN}
     scene.edit("speculation", algorithm="NGRAM", stated_algorithm="NGRAM")
     assert scene.verdict().decision == "allow"
+
+
+def test_a_tensor_at_which_the_loader_raises_is_refused(scene):
+    scene.edit("draft_class", refuses=("midlayer",))
+    found = scene.finding("DRAFT_WEIGHTS")
+    assert found.actual == "an exception"
+    assert "midlayer.mlp.up_proj.weight" in found.message
+
+
+def test_a_config_without_the_draft_vocabulary_fails_where_the_class_reads_it_bare(scene):
+    scene.config.pop("draft_vocab_size")
+    scene.edit("facts", vocabulary=DraftVocabulary(128256, 128256), tensors=())
+    assert scene.codes() == {"DRAFT_HEAD": NOTE}
+    scene.edit("draft_class", lm_head={**scene.draft_class.lm_head, "draft_vocab_missing": "error"})
+    found = scene.finding("DRAFT_HEAD")
+    assert found.severity == REFUSE
+    assert "has no draft_vocab_size" in found.message
+
+
+def test_a_map_of_another_encoding_or_a_map_that_must_be_there_is_refused(scene):
+    scene.edit("draft_class", vocab_encoding="absolute")
+    assert "its map holds offset ids" in scene.finding("DRAFT_VOCABULARY").message
+    scene.edit("draft_class", vocab_encoding="offset", lm_head={"own": "own", "unmapped": "error"})
+    assert scene.verdict().decision == "allow"
+    scene.edit("facts", vocabulary=DraftVocabulary(128256, 128256))
+    scene.config["draft_vocab_size"] = 32000
+    assert "without a map" in scene.finding("DRAFT_VOCABULARY").message
+
+
+def test_a_class_that_takes_another_number_for_the_depth_refuses_ids_beyond_it(scene):
+    scene.edit("draft_class", ids_below=("num_target_layers", "num_hidden_layers"))
+    found = scene.finding("DRAFT_IDS_RANGE")
+    assert found.severity == REFUSE
+    assert "num_hidden_layers = 1" in found.message
+    assert "Set num_target_layers to the target's depth, 32," in found.remedy
+    scene.config["num_target_layers"] = 32
+    assert scene.verdict().decision == "allow"

@@ -4,7 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from drafter_contracts.checkpoint.facts import FcFacts
-from drafter_contracts.verdict import REFUSE, WARN
+from drafter_contracts.engines.profile import TapBuffers
+from drafter_contracts.verdict import REFUSE, UNKNOWN, WARN
 
 H = 4096
 
@@ -89,3 +90,19 @@ def test_what_an_opaque_class_does_is_unknown_and_nothing_is_claimed_of_its_fc(s
     assert verdict.decision == "unknown"
     assert scene.codes() == {"DRAFT_OPAQUE": "unknown"}
     assert not {"FC_SIZE", "FC_SKIPPED", "NORM_BEFORE_FC"} & set(verdict.checked)
+
+
+def test_buffers_sized_by_the_targets_config_are_doubted_until_an_override_reaches_it(scene):
+    scene.config["eagle_config"]["eagle_aux_hidden_state_layer_ids"] = [1, 9, 17, 22, 28]
+    scene.boundaries = (2, 10, 18, 23, 29)
+    scene.edit("facts", fc=FcFacts("fc.weight", H, 5 * H))
+    scene.buffers = {"EAGLE3": TapBuffers("target", ("num_aux_hidden_states", "3"))}
+    found = scene.finding("FC_BUFFERS")
+    assert found.severity == UNKNOWN
+    assert "for 3 states" in found.message
+    assert """'{"num_aux_hidden_states":5}'""" in found.remedy
+    scene.edit("target", config={"num_aux_hidden_states": 5})
+    assert scene.verdict().decision == "allow"
+    scene.edit("target", config={})
+    scene.graphs_on = False
+    assert scene.verdict().decision == "allow"

@@ -113,8 +113,8 @@ def ids_range(s: Situation) -> Outcome:
         Finding(
             "DRAFT_IDS_RANGE",
             REFUSE,
-            f"the class of {drafter(s)} in {engine(s)} refuses the capture ids {beyond}: it takes {key} = {limit} for the"
-            " target's depth",
+            f"the class of {drafter(s)} in {engine(s)} refuses the capture ids {beyond}: it takes {key} = {limit} for"
+            " the target's depth",
             expected=f"ids below {limit}",
             actual=f"ids {ids}",
             source=source_text(s, known.source) + f"; config.json: {key}",

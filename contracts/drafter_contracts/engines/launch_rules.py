@@ -67,8 +67,30 @@ class Triple(msgspec.Struct, frozen=True, array_like=True):
     draft_tokens: int
 
 
+class BlockRule(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where the draft tokens of a block drafter come from: option, then drafter's config, then a default.
+
+    Attributes:
+        flag: Dest of the option that states the block size, or "".
+        keys: Dotted keys of the drafter's config that state it, first hit wins.
+        default: Block size where none of these does.
+        add: Draft tokens are the block size plus this (1 where the anchor token is not part of the block).
+        clash: Exception where that option and `--speculative-num-draft-tokens` disagree; "" if nobody looks.
+        config_clash: The same for the config's block size; "" where the given draft tokens win.
+    """
+
+    flag: str = ""
+    keys: tuple[str, ...] = ()
+    default: int = 0
+    add: int = 0
+    clash: str = ""
+    config_clash: str = ""
+
+
 class SpeculativeRules(msgspec.Struct, frozen=True, omit_defaults=True):
     """The silent adjustments of the speculative arguments of a release.
+
+    Conditions are those of `drafter_contracts.serving.conditions`, over option dests and "algorithm" (effective).
 
     Attributes:
         algorithms: Accepted values of --speculative-algorithm, after upper-casing where `upper` is set.
@@ -87,6 +109,17 @@ class SpeculativeRules(msgspec.Struct, frozen=True, omit_defaults=True):
         overlap: "off", "on", "env:NAME" (only with that variable) - the overlap scheduler under speculation.
         limits: Other refusals, as (condition text, exception, source) that a rule quotes.
         source: Where it is done.
+        chain: Algorithms that `auto`, `partial`, `topk1_tokens`, `bundled` and the topk rules are about.
+        auto_for: Algorithm to its automatic triple, where the target's architecture does not matter.
+        promotions: Drafter architecture to algorithm to the algorithm it becomes, or "!NAME" for the exception raised.
+        blocks: Algorithm to where its draft tokens come from (block drafters).
+        defaults: Algorithm to values that hold only where none is given: integers, option dests, or
+            "draft_tokens//topk". `fixed` uses the same expressions.
+        topk_paged_one: With page size above 1, topk is silently set to 1.
+        page_sizes: Condition ("attention_backend==flashmla") to the page size that the release forces then.
+        draft_revision: Revision of the drafter where none is given, or "".
+        bundled_revision: A bundled drafter is read at the target's revision.
+        unfitted: Algorithm, or "architecture NAME", to what was seen that no rule here says. Nothing is told of these.
     """
 
     algorithms: tuple[str, ...] = ()
@@ -102,6 +135,46 @@ class SpeculativeRules(msgspec.Struct, frozen=True, omit_defaults=True):
     topk_rejects: tuple[str, ...] = ()
     overlap: str = ""
     limits: tuple[tuple[str, str, str], ...] = ()
+    source: Source | None = None
+    chain: tuple[str, ...] = ()
+    auto_for: dict[str, Triple] = msgspec.field(default_factory=dict)
+    promotions: dict[str, dict[str, str]] = msgspec.field(default_factory=dict)
+    blocks: dict[str, BlockRule] = msgspec.field(default_factory=dict)
+    defaults: dict[str, dict[str, str]] = msgspec.field(default_factory=dict)
+    topk_paged_one: bool = False
+    page_sizes: dict[str, int] = msgspec.field(default_factory=dict)
+    draft_revision: str = ""
+    bundled_revision: bool = False
+    unfitted: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class GraphSwitch(msgspec.Struct, frozen=True, omit_defaults=True):
+    """When CUDA graphs are on or off for decode and verify steps; the first switch that holds decides.
+
+    Attributes:
+        when: Condition over option dests.
+        on: Whether graphs are then on.
+        source: File, line and function where the release decides it, or "".
+    """
+
+    when: str
+    on: bool = False
+    source: str = ""
+
+
+class ServeRule(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What `sglang serve` does to its arguments before the server's own parser sees them.
+
+    Attributes:
+        positional: A first argument without dashes is the model path.
+        model_type: `--model-type X` is taken out, and only "auto" and "llm" lead to the server of language models.
+        needs: Spellings of the model option one of which must be there literally ("--model-path").
+        source: Where it is done.
+    """
+
+    positional: bool = False
+    model_type: bool = False
+    needs: tuple[str, ...] = ()
     source: Source | None = None
 
 
@@ -180,4 +253,7 @@ class LaunchRules(msgspec.Struct, frozen=True, omit_defaults=True):
     plugins: str = ""
     draft_quantization: str = ""
     draft_context: str = ""
+    graphs: tuple[GraphSwitch, ...] = ()
+    serve: ServeRule | None = None
+    unknown: dict[str, str] = msgspec.field(default_factory=dict)
     quantization_files: tuple[str, ...] = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drafter_contracts.engines.scan.probes import launch_config, launch_flags
+from drafter_contracts.engines.scan.probes import launch_config, launch_flags, launch_resolve
 from drafter_contracts.engines.scan.probes.launch_setup import outcome, prepare, quieten, unseal
 
 TYPE_CHECKING = False
@@ -14,6 +14,8 @@ TASKS = {
     "config": launch_config.explore,
     "serve": launch_config.explore_serve,
     "plugins": launch_config.explore_plugins,
+    "algorithms": launch_resolve.algorithms,
+    "handler": launch_resolve.handler_place,
 }
 
 
@@ -21,10 +23,18 @@ def probe(release: LazyRelease, payload: dict[str, object]) -> dict[str, object]
     """Run the tasks named in `payload["tasks"]`.
 
     Returns:
-        Task to ["value", its answer] or ["error", exception's name, its text].
+        Task to ["value", its answer] or ["error", exception's name, its text]. With `payload["cases"]`, "cases" is
+        one answer per case (`launch_resolve`).
     """
     quieten()
     prepare(release)
     unseal(release)
     wanted = payload["tasks"]
-    return {name: outcome(lambda task=task: task(release)) for name, task in TASKS.items() if name in wanted}  # type: ignore[operator,misc]
+    answers: dict[str, object] = {
+        name: outcome(lambda task=task: task(release))
+        for name, task in TASKS.items()
+        if name in wanted  # type: ignore[operator,misc]
+    }
+    if cases := payload.get("cases"):
+        answers["cases"] = launch_resolve.explore(release, cases)  # type: ignore[arg-type]
+    return answers

@@ -96,7 +96,9 @@ def local_names(site: Site) -> list[str]:
             break
         local |= {n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         for node in ast.walk(statement):
-            if isinstance(node, (ast.Import, ast.ImportFrom)):
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                local.add(node.name)
+            elif isinstance(node, (ast.Import, ast.ImportFrom)):
                 local |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
     read = {n.id for n in ast.walk(site.statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
     return sorted(local & read)

@@ -183,10 +183,11 @@ def find_chain(release: LazyRelease, method: str) -> tuple[list[Site], list[Site
     """
     wanted = constant(EAGLE3_ANCHOR) if method == "EAGLE3" else calls(DFLASH_ANCHOR)
     names = ("set_eagle3_layers_to_capture",) if method == "EAGLE3" else SETTERS[1:]
-    readers = _in_methods(release, wanted)
-    setters = _in_methods(release, lambda node: _hands_on(node, names))
+    anchors = (EAGLE3_ANCHOR if method == "EAGLE3" else DFLASH_ANCHOR,)
+    readers = _in_methods(release, wanted, anchors)
+    setters = _in_methods(release, lambda node: _hands_on(node, names), names)
     if method == "EAGLE3" and not readers and not setters:  # the ids are fixed: the setter is called without any
-        setters = _in_methods(release, lambda node: _hands_on(node, names, arguments=False))
+        setters = _in_methods(release, lambda node: _hands_on(node, names, arguments=False), names)
     if not setters:
         raise LookupError(f"no call of {names[0]} in {FOLDER}")
     if method != "EAGLE3" and not readers:
@@ -200,12 +201,12 @@ def _hands_on(node: ast.AST, names: tuple[str, ...], *, arguments: bool = True) 
     return bool(node.args or node.keywords) == arguments
 
 
-def _in_methods(release: LazyRelease, wanted: Callable[[ast.AST], bool], depth: int = 0) -> list[Site]:
-    """Statements of methods that contain what is wanted, or call a function that does."""
+def _in_methods(
+    release: LazyRelease, wanted: Callable[[ast.AST], bool], names: tuple[str, ...], depth: int = 0
+) -> list[Site]:
+    """Statements of methods that contain what is wanted (which has one of these names), or call a function that does."""
     found: list[Site] = []
-    for path in sorted(release.sources):
-        if not path.startswith(FOLDER):
-            continue
+    for path in _files_with(release, names):
         tree = release.module(path)._index.tree  # noqa: SLF001 - a lazy module's attributes are the release's names
         for site in sites(path, tree, wanted):
             if _is_recorder(site):
@@ -213,8 +214,18 @@ def _in_methods(release: LazyRelease, wanted: Callable[[ast.AST], bool], depth: 
             if site.owner:
                 found.append(site)
             elif depth < 4:
-                found.extend(_in_methods(release, calls(site.function.name), depth + 1))
+                caller = site.function.name
+                found.extend(_in_methods(release, calls(caller), (caller,), depth + 1))
     return _distinct(found)
+
+
+def _files_with(release: LazyRelease, names: tuple[str, ...]) -> list[str]:
+    """Files of the model runner whose text has one of the names."""
+    return [
+        path
+        for path, text in sorted(release.sources.items())
+        if path.startswith(FOLDER) and any(name in text for name in names)
+    ]
 
 
 def _is_recorder(site: Site) -> bool:
@@ -231,13 +242,11 @@ def anchor_sources(release: LazyRelease, method: str) -> list[dict[str, object]]
     """Where the ids are read: the innermost functions that mention them."""
     wanted = constant(EAGLE3_ANCHOR) if method == "EAGLE3" else calls(DFLASH_ANCHOR)
     places = []
-    for path in sorted(release.sources):
-        if path.startswith(FOLDER):
-            tree = release.module(path)._index.tree  # noqa: SLF001 - see above
-            for owner, function in functions(tree):
-                nodes = [node for node in ast.walk(function) if wanted(node)]
-                if nodes:
-                    site = Site(path, owner, function, function.body[0])
-                    places.append(site.source(nodes[0]))
+    for path in _files_with(release, (EAGLE3_ANCHOR if method == "EAGLE3" else DFLASH_ANCHOR,)):
+        tree = release.module(path)._index.tree  # noqa: SLF001 - see above
+        for owner, function in functions(tree):
+            nodes = [node for node in ast.walk(function) if wanted(node)]
+            if nodes:
+                site = Site(path, owner, function, function.body[0])
+                places.append(site.source(nodes[0]))
     return places
-

@@ -98,4 +98,3 @@ def wrap(value: object, log: set[str], path: str) -> object:
     if isinstance(value, dict) and not isinstance(value, RecordingDict):
         return RecordingDict(value, log, path)
     return value
-

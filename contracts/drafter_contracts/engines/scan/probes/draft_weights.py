@@ -1,0 +1,113 @@
+"""Which tensors a drafter's class loads, and whose embeddings and head it ends up with."""
+
+from __future__ import annotations
+
+import ast
+
+from drafter_contracts.engines.scan.probes.draft_build import Built
+from drafter_contracts.engines.scan.probes.extract import Site, called_name, compile_site, sites
+from drafter_contracts.engines.scan.probes.layers import RECORD, Leaf, Loaded, Tensor, is_embedding
+from drafter_contracts.engines.scan.standins import Standin
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from drafter_contracts.engines.scan.lazy import LazyRelease
+
+#: Workers that hand the target's embeddings and head to a drafter.
+WORKERS = ("speculative/eagle_worker.py", "speculative/eagle_worker_v2.py")
+
+
+def load(built: Built, names: list[str]) -> dict[str, object]:
+    """Offer tensors to the class's loader.
+
+    Returns:
+        "loaded": number of parameters that were given a tensor; "kept": attributes that now hold one, with how it
+        was made ("offset", "as it is"); "error": exception, or "".
+    """
+    quiet = _offer(built, [])
+    got = _offer(built, names)
+    kept = {name: made for name, made in got["kept"].items() if name not in quiet["kept"]}  # type: ignore[attr-defined]
+    return {"loaded": got["loaded"], "kept": kept, "error": got["error"], "always": quiet["error"]}
+
+
+def _offer(built: Built, names: list[str]) -> dict[str, object]:
+    RECORD.reset()
+    error = ""
+    try:
+        built.model.load_weights((name, Loaded(name)) for name in names)  # type: ignore[attr-defined]
+    except Exception as problem:  # noqa: BLE001 - whatever the release raises is the answer
+        error = f"{type(problem).__name__}: {problem}"
+    kept = {name: value.made for name, value in RECORD.changed if isinstance(value, Loaded)}
+    return {"loaded": len(RECORD.loaded), "kept": kept, "error": error}
+
+
+class Worker:
+    """The statement of a worker that shares the target's embeddings and head with the drafter.
+
+    Args:
+        release: The release.
+        path: File of the worker.
+        method: Algorithm the worker runs ("EAGLE3", "EAGLE").
+
+    Raises:
+        LookupError: There is no such statement.
+    """
+
+    def __init__(self, release: LazyRelease, path: str, method: str) -> None:
+        tree = release.module(path)._index.tree  # noqa: SLF001 - a lazy module's attributes are the release's names
+        found = [site for site in sites(path, tree, lambda node: called_name(node) == "set_embed") if _decides(site)]
+        if not found:
+            raise LookupError(f"{path} shares no embeddings")
+        self.site = found[0]
+        self._step, self._names = compile_site(release, self.site)
+        self._algorithm = release.module("speculative/spec_info.py").SpeculativeAlgorithm.from_string(method)
+
+    def share(self, built: Built, *, mapped: bool) -> dict[str, str]:
+        """Whose embeddings and head the drafter has afterwards.
+
+        Args:
+            built: The drafter.
+            mapped: Its checkpoint had a map from draft to target tokens.
+
+        Returns:
+            "embed" and "lm_head": "target", "own" or (head only) "embed"; "error": exception, or "".
+        """
+        if mapped:
+            _offer(built, ["d2t"])
+        embed, head = Tensor(1, "target embedding"), Tensor(1, "target head")
+        worker = Standin("worker")
+        worker.speculative_algorithm = self._algorithm
+        worker.hot_token_id = None
+        worker.draft_model_runner.model = worker.draft_runner.model = built.model
+        known = {"self": worker, "embed": embed, "head": head}
+        error = ""
+        try:
+            self._step(**{name: known.get(name, Standin(name)) for name in self._names})
+        except Exception as problem:  # noqa: BLE001 - whatever the release raises is the answer
+            error = f"{type(problem).__name__}: {problem}"
+        return {**owners(built, embed, head), "error": error}
+
+
+def _decides(site: Site) -> bool:
+    return isinstance(site.statement, ast.If) and "is_eagle3" in ast.unparse(site.statement.test)
+
+
+def owners(built: Built, embed: object = None, head: object = None) -> dict[str, str]:
+    """Whose embeddings and head a built drafter has; one that it does not have is the target's."""
+    embeddings = built.embeddings()
+    tables = [leaf for name, leaf in embeddings.items() if name.rpartition(".")[2] != "lm_head"]
+    top = getattr(built.model, "lm_head", None)
+    table = "target" if not tables else _owner(tables[0], embed)
+    if not isinstance(top, Leaf) or not is_embedding(top):
+        whose = "target"
+    elif any(top is one for one in tables):
+        whose = "embed"
+    else:
+        whose = _owner(top, head)
+    return {"embed": table, "lm_head": whose}
+
+
+def _owner(leaf: Leaf, theirs: object) -> str:
+    if any(key in ("num_embeddings", "embedding_dim") and value is None for key, value in leaf._given.items()):  # noqa: SLF001 - a leaf's own record
+        return "error"
+    return "target" if theirs is not None and vars(leaf).get("weight") is theirs else "own"

@@ -207,6 +207,8 @@ class LazyModule:
         inside = self._release.find(f"{self._dotted}.{name}")
         if inside is not None:
             return inside
+        if self._release.stubbed(f"{self._dotted}.{name}"):
+            return self._release.import_module(f"{self._dotted}.{name}")
         if not name.startswith("__") and "__getattr__" in self._index.names:
             return self._names["__getattr__"](name)
         raise AttributeError(f"module '{self._dotted}' has no attribute '{name}'")
@@ -496,7 +498,7 @@ class LazyRelease:
             return self._modules[dotted]
         if dotted != PACKAGE and not dotted.startswith(PACKAGE + "."):
             return None
-        if any(dotted == p or dotted.startswith(p + ".") for p in self._stubbed):
+        if self.stubbed(dotted):
             return None
         base = dotted.removeprefix(PACKAGE).lstrip(".").replace(".", "/")
         package = f"{base}/__init__.py" if base else "__init__.py"
@@ -524,7 +526,7 @@ class LazyRelease:
             return self._foreign[dotted]
         if dotted in REAL_MODULES:
             return importlib.import_module(dotted)
-        if dotted.startswith(PACKAGE + ".") and not self._is_stubbed(dotted):
+        if dotted.startswith(PACKAGE + ".") and not self.stubbed(dotted):
             raise ModuleNotFoundError(f"No module named '{dotted}'", name=dotted)
         value = self._foreign.get(root)
         if value is None:
@@ -535,7 +537,8 @@ class LazyRelease:
             value = getattr(value, part)
         return value
 
-    def _is_stubbed(self, dotted: str) -> bool:
+    def stubbed(self, dotted: str) -> bool:
+        """Whether a module of the release is treated as foreign (see `stub`)."""
         return any(dotted == p or dotted.startswith(p + ".") for p in self._stubbed)
 
     def import_from(self, dotted: str, name: str) -> object:

@@ -203,6 +203,11 @@ class Standin:
     def __delattr__(self, name: str) -> None:
         self.__dict__.pop(name, None)
 
+    if TYPE_CHECKING:
+
+        def __setattr__(self, name: str, value: object) -> None:
+            """Any attribute may be set."""
+
     # calls, decorating, entering ------------------------------------------------------------------------------
 
     def __call__(self, *args: object, **kwargs: object) -> object:

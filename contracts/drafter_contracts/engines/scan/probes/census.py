@@ -8,7 +8,7 @@ from drafter_contracts.engines.scan.lazy import PACKAGE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from drafter_contracts.engines.scan.lazy import LazyRelease
+    from drafter_contracts.engines.scan.lazy import LazyModule, LazyRelease
 
 
 def entry_classes(release: LazyRelease) -> tuple[dict[str, tuple[str, type]], dict[str, str]]:
@@ -37,22 +37,33 @@ def entry_classes(release: LazyRelease) -> tuple[dict[str, tuple[str, type]], di
 
 
 def model_types(release: LazyRelease, cls: type) -> tuple[str, ...]:
-    """Values that the files of a class and its bases compare a config's `model_type` with."""
+    """Values that the files of a class, of its bases and of what they import compare a config's `model_type` with."""
+    homes = [base.__module__ for base in cls.__mro__ if base.__module__.startswith(f"{PACKAGE}.models.")]
+    for home in tuple(dict.fromkeys(homes)):
+        tree = release.import_module(home)._index.tree  # type: ignore[attr-defined]  # noqa: SLF001
+        imported = [node.module for node in tree.body if isinstance(node, ast.ImportFrom) and node.module]
+        homes += [name for name in imported if name.startswith(f"{PACKAGE}.models.")]
     found: dict[str, None] = {}
-    for base in cls.__mro__:
-        path = base.__module__.removeprefix(f"{PACKAGE}.").replace(".", "/") + ".py"
-        if path not in release.sources or not path.startswith("models/"):
-            continue
-        for node in ast.walk(release.module(path)._index.tree):  # noqa: SLF001 - the scanner's own
+    for home in dict.fromkeys(homes):
+        module = release.find(home)
+        for node in ast.walk(module._index.tree) if module is not None else ():  # noqa: SLF001
             if (
                 isinstance(node, ast.Compare)
                 and isinstance(node.left, ast.Attribute)
                 and node.left.attr == "model_type"
             ):
-                for constant in ast.walk(node.comparators[0]):
-                    if isinstance(constant, ast.Constant) and isinstance(constant.value, str):
-                        found[constant.value] = None
+                found.update(dict.fromkeys(_texts(module, node.comparators[0])))  # type: ignore[arg-type]
     return tuple(found)
+
+
+def _texts(module: LazyModule, node: ast.expr) -> list[str]:
+    """Texts in an expression, and in the constants of the file that it names."""
+    texts = [n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    if isinstance(node, ast.Name) and node.id in module:
+        value = module[node.id]
+        if isinstance(value, (tuple, list, set, frozenset)):
+            texts += sorted(text for text in value if isinstance(text, str))
+    return texts
 
 
 def probe(release: LazyRelease, payload: dict[str, object]) -> dict[str, object]:

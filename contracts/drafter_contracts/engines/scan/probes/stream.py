@@ -8,7 +8,7 @@ Otherwise the pass was not understood, and nothing is said about captures.
 
 from __future__ import annotations
 
-from drafter_contracts.engines.scan.probes.symbolic import OUTSIDE, Buffer, Trace, Value, atoms_of
+from drafter_contracts.engines.scan.probes.symbolic import OUTSIDE, Buffer, Trace, atoms_of
 
 #: Text for a capture that is only what the layer before the boundary contributed last.
 CONTRIBUTION_ONLY = "what layer b-1 contributed last, without the residual stream that it is added to"
@@ -42,21 +42,25 @@ def complaint(trace: Trace, n: int) -> str:
         added = {atom: count for atom, count in behind.items() if before.get(atom) != count}
         kept = all(atom in behind for atom in before)
         fresh = bool(added) and all(tag == b for tag, _ in added)  # type: ignore[misc]
-        renewed = fresh and behind == trace.outputs.get(b)
+        reads = trace.read.get(b + 1) if b + 1 < n else trace.final
+        renewed = fresh and behind == trace.outputs.get(b) == reads
         if not (kept and fresh) and not renewed:
             return f"the residual stream cannot be followed through layer {b}"
     return ""
 
 
+def delivered(trace: Trace) -> list[object]:
+    """What reached the logits processor, in order."""
+    found = trace.delivered
+    if isinstance(found, Buffer):
+        return list(found.parts())
+    return list(found) if isinstance(found, (list, tuple)) else []
+
+
 def taps(trace: Trace, n: int) -> list[list[object]]:
     """What was delivered, in order: [boundary, ""] or [boundary, description of what it is instead]."""
     states = boundaries(trace, n)
-    delivered = trace.delivered
-    if isinstance(delivered, Buffer):
-        delivered = delivered.parts()
-    if not isinstance(delivered, (list, tuple)):
-        return []
-    return [_place(value, states) for value in delivered]
+    return [_place(value, states) for value in delivered(trace)]
 
 
 def _place(value: object, states: list[Atoms]) -> list[object]:
@@ -68,6 +72,3 @@ def _place(value: object, states: list[Atoms]) -> list[object]:
     b = max(tags, default=OUTSIDE) + 1
     alone = bool(tags) and tags == {b - 1} and b > 0 and all(atom in states[min(b, len(states) - 1)] for atom in atoms)
     return [b, CONTRIBUTION_ONLY if alone else UNRELATED]
-
-
-__all__ = ["CONTRIBUTION_ONLY", "UNRELATED", "Value", "boundaries", "complaint", "taps"]

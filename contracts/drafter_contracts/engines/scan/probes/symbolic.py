@@ -150,6 +150,14 @@ class Value:
         """Rank."""
         return len(SHAPE)
 
+    def stride(self, dim: int | None = None) -> object:
+        """Strides of a contiguous tensor."""
+        return (SHAPE[1], 1) if dim is None else (SHAPE[1], 1)[dim]
+
+    def is_contiguous(self, *_args: object, **_kwargs: object) -> bool:
+        """Always."""
+        return True
+
     def numel(self) -> int:
         """Elements."""
         return SHAPE[0] * SHAPE[1]

@@ -68,7 +68,7 @@ class Subject:
         """One forward pass of the model, as the engine calls it."""
         self.builder.stack.clear()
         TRACE.reset()
-        self.model.forward(Value(), Value(), world.make_batch())  # type: ignore[attr-defined]
+        self.model.forward(Value({}), Value({}), world.make_batch())  # type: ignore[attr-defined]
 
 
 def _copied(attributes: dict[str, object]) -> dict[str, object]:
@@ -89,7 +89,12 @@ def _modules(value: object, seen: dict[int, object]) -> list[Module]:
 
 
 def build(
-    release: LazyRelease, builder: world.Builder, cls: type, depth: int, known: tuple[object, ...] | None = None
+    release: LazyRelease,
+    builder: world.Builder,
+    cls: type,
+    depth: int,
+    setter: str,
+    known: tuple[object, ...] | None = None,
 ) -> tuple[Subject | None, list[str], tuple[object, ...], str]:
     """Build a class at a depth with the first kind of config under which its layers run.
 
@@ -98,6 +103,7 @@ def build(
         builder: The construction hook.
         cls: The class.
         depth: Decoder layers.
+        setter: The setter: it is called first where the forward pass does not run without.
         known: The kind of config that worked at another depth.
 
     Returns:
@@ -113,20 +119,32 @@ def build(
         try:
             subject = Subject(world.instantiate(cls, config), builder)
             stage = "its forward pass"
-            subject.run()
+            _first_run(subject, setter)
         except Exception as error:  # noqa: BLE001 - the release's own failure under this config
             reason = f"{stage}: {describe(error)}"
         else:
             reason = stream.complaint(TRACE, depth)
-            if not reason:
+            if not reason or TRACE.calls == depth:
                 return subject, log, (variant, kind, model_type), ""
         if not best or _progress(reason) > _progress(best):
             best = reason
     return None, [], (), best
 
 
-def _progress(reason: str) -> tuple[bool, bool]:
-    return (not reason.startswith("building it"), "AssertionError @" not in reason)
+def _first_run(subject: Subject, setter: str) -> None:
+    """Run the forward pass as it is; where that fails, after the setter, as a launch would call it."""
+    try:
+        subject.run()
+    except AttributeError:
+        _call(subject, setter, [2, 5] if takes_ids(getattr(subject.model, setter)) else None)
+        subject.run()
+        subject.restore()
+
+
+def _progress(reason: str) -> int:
+    """How far an attempt came: the reason that is told is the one of the attempt that came furthest."""
+    marks = ("runs 0 decoder", "building it: AssertionError: ", "building it", "its forward pass:", "")
+    return next(rank for rank, mark in enumerate(marks) if mark in reason)
 
 
 def describe(error: Exception) -> str:
@@ -155,10 +173,16 @@ def _call(subject: Subject, setter: str, ids: list[int] | None) -> None:
         function(list(ids))
 
 
+def takes_ids(function: Callable[..., object]) -> bool:
+    """Whether a setter has a parameter for ids at all."""
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    return code is None or code.co_argcount > 1 or bool(code.co_flags & 0x04)
+
+
 def _no_ids(function: Callable[..., object]) -> tuple[object, ...]:
     """No argument where the setter has a default, None where it must be given one."""
     inner = getattr(function, "__func__", function)
-    return () if getattr(inner, "__defaults__", None) else (None,)
+    return () if getattr(inner, "__defaults__", None) or not takes_ids(function) else (None,)
 
 
 def after(subject: Subject, act: Callable[[], None], n: int) -> dict[str, object]:
@@ -174,7 +198,9 @@ def after(subject: Subject, act: Callable[[], None], n: int) -> dict[str, object
     if not TRACE.reached:
         return {"unclear": "the logits processor is not reached"}
     reason = stream.complaint(TRACE, n)
-    return {"unclear": reason} if reason else {"taps": stream.taps(TRACE, n)}
+    if reason:
+        return {"unclear": reason, "delivered": len(stream.delivered(TRACE))}
+    return {"taps": stream.taps(TRACE, n)}
 
 
 def study(release: LazyRelease, builder: world.Builder, cls: type, method: str) -> dict[str, object]:
@@ -184,13 +210,14 @@ def study(release: LazyRelease, builder: world.Builder, cls: type, method: str) 
     record: dict[str, object] = {"setter": release.place(getattr(cls, setter)), "cases": []}
     known: tuple[object, ...] | None = None
     for position, n in enumerate(DEPTHS):
-        subject, log, known, reason = build(release, builder, cls, n, known)
+        subject, log, known, reason = build(release, builder, cls, n, setter, known)
         if subject is None:
             return {**record, "unclear": reason}
         if not position:
             record["forward"] = release.place(TRACE.loop)
             record.update(_habits(subject, setter, log, n))
-        for ids in id_lists(n, full=not position):
+        lists = id_lists(n, full=not position) if takes_ids(getattr(cls, setter)) else [None]
+        for ids in lists:
             outcome = experiment(subject, setter, ids, n)
             record["cases"].append({"n": n, "ids": ids, **outcome})  # type: ignore[attr-defined]
     return record

@@ -9,7 +9,7 @@ BIN = $(VENV)/bin
 WORKERS ?= 2
 # The engine releases whose profiles are shipped.
 RELEASES = 0.4.6.post5 0.5.2 0.5.9 0.5.12.post1 0.5.15 0.5.23
-PROFILES = contracts/drafter_contracts/engines/data
+PROFILES = contracts/drafter_contracts/engines/data/sglang
 # Python of an environment with SGLang installed, for `make bench` (optional).
 SGLANG_PYTHON ?=
 
@@ -60,7 +60,7 @@ profiles: $(VENV)/.dev
 	for release in $(RELEASES); do \
 		ls .cache/wheels/sglang-$$release-*.whl >/dev/null 2>&1 \
 			|| $(BIN)/python -m pip download -q --no-deps --only-binary :all: -d .cache/wheels sglang==$$release || exit 1; \
-		$(BIN)/drafters engine scan .cache/wheels/sglang-$$release-*.whl -o $(PROFILES)/sglang-$$release.json || exit 1; \
+		$(BIN)/drafters engine scan .cache/wheels/sglang-$$release-*.whl -o $(PROFILES)/$$release.json || exit 1; \
 	done
 
 docs: $(VENV)/.gate

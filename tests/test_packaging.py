@@ -13,6 +13,7 @@ import zipfile
 import pytest
 
 from drafter_cli.demo_files import EVERY_OPTION, write_drafter, write_target
+from drafter_contracts.engines.store import releases
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 #: The releases whose pins the bare package must fit beside.
@@ -46,8 +47,9 @@ def test_one_wheel_holds_the_four_packages_their_data_and_nothing_else(wheel):
     assert tops == {"drafter_contracts", "drafter_registry", "drafter_migrations", "drafter_cli"}
     for top in tops:
         assert f"{top}/py.typed" in names
-    profiles = [name for name in names if name.startswith("drafter_contracts/engines/data/sglang-")]
-    assert len(profiles) >= 6
+    data = {name.rpartition("/")[2] for name in names if name.startswith("drafter_contracts/engines/data/sglang/")}
+    assert data >= {f"{release}.json" for release in releases("sglang")} | {"advisories.json"}
+    assert len(releases("sglang")) >= 6
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert not [name for name in names if "__pycache__" in name or "/tests/" in name]
 

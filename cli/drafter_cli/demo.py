@@ -169,8 +169,8 @@ def wrong_fix(stage: Stage, teller: Teller) -> list[Verdict]:
             teller.row("", same, f"{DEEPSEEK} with the same numbers")
     refused = sum(verdict.decision == "refuse" for verdict in verdicts)
     teller.say(
-        f"{refused} of {len(verdicts)} refused. Each feeds fc as many columns as it has, or fails later: no shape in the"
-        " checkpoint, the target or the engine tells this apart from the right layout."
+        f"{refused} of {len(verdicts)} refused. The width of fc fits three taps wherever they"
+        " are taken: no shape in the checkpoint, the target or the engine tells these layouts from the right one."
     )
     return verdicts
 

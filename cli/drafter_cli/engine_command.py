@@ -26,7 +26,11 @@ COMMANDS = {
             "the same bytes."
         ),
         words=("PATH",),
-        options=(Option("--output", "file to write; default: standard output", "FILE", short="-o"), JSON),
+        options=(
+            Option("--output", "file to write; default: standard output", "FILE", short="-o"),
+            Option("--allow-unconfined", "scan even where the platform cannot lock the child in: trusted releases"),
+            JSON,
+        ),
         examples=(("drafters engine scan sglang-0.5.23-py3-none-any.whl -o sglang-0.5.23.json", "from a wheel"),),
     ),
     "engine list": Command(
@@ -71,7 +75,7 @@ def _scan(parsed: Parsed) -> None:
     path = parsed.word(0)
     if not os.path.exists(path):
         raise UsageError(f"{path} does not exist", "give an unpacked release or a wheel")
-    data = encode(scan(path))
+    data = encode(scan(path, allow_unconfined=parsed.has("--allow-unconfined")))
     output = parsed.value("--output")
     if not output or output == "-":
         write(data.decode())
@@ -101,22 +105,18 @@ def _load(text: str) -> Profile:
 
     Raises:
         UsageError: The file cannot be read.
+        ProfileError: It is no profile.
     """
-    from drafter_contracts.engines.store import load_profile
+    from drafter_contracts.engines.store import decode, load_profile
 
     if not text.endswith(".json"):
         return load_profile(ENGINE, release(text))
-    import msgspec
-
-    from drafter_contracts.engines.profile import Profile
-
     try:
         with open(text, "rb") as file:
-            return msgspec.json.decode(file.read(), type=Profile)
+            data = file.read()
     except OSError as error:
         raise UsageError(f"{text} cannot be read: {error.strerror}") from error
-    except msgspec.MsgspecError as error:
-        raise UsageError(f"{text} is no engine profile: {error}") from error
+    return decode(data, text)
 
 
 def _show(parsed: Parsed) -> None:

@@ -9,17 +9,17 @@ from __future__ import annotations
 import os
 
 import msgspec
+from drafter_contracts.serving.adjust import with_target
+from drafter_contracts.serving.read import read_serving
+from drafter_contracts.serving.target import read_target
 
 from drafter_contracts import check
 from drafter_contracts.engines.store import advisories_for, load_advisories, load_profile, releases
 from drafter_contracts.errors import CheckpointError, InputError, ManifestError, TargetError, UnknownReleaseError
 from drafter_contracts.hub_cache import find
 from drafter_contracts.layout import layout_from_boundaries
-from drafter_contracts.serving.adjust import with_target
 from drafter_contracts.serving.invocation import read_invocation
 from drafter_contracts.serving.launch import ServingConfig
-from drafter_contracts.serving.read import read_serving
-from drafter_contracts.serving.target import read_target
 from drafter_contracts.situation import StatedLayout
 from drafter_contracts.verdict import REFUSE, UNKNOWN, Finding, conclude
 
@@ -207,16 +207,17 @@ def _read_manifest(request: Request, directory: str) -> Manifest | None:
     Raises:
         ManifestError: There is one and it cannot be read: a contract that cannot be read is no contract.
     """
+    path = request.manifest or (os.path.join(directory, "drafters-manifest.json") if directory else "")
+    if not path or not (request.manifest or os.path.lexists(path)):
+        return None
     from drafter_contracts import limits, manifest
 
-    if not request.manifest:
-        return manifest.read_manifest(directory) if directory else None
     try:
-        with open(request.manifest, "rb") as file:
+        with open(path, "rb") as file:
             data = file.read(limits.manifest_max_bytes + 1)
     except OSError as error:
-        raise ManifestError("the manifest cannot be read", where=request.manifest, actual=str(error.strerror)) from None
-    return manifest.decode(data, where=request.manifest)
+        raise ManifestError("the manifest cannot be read", where=path, actual=str(error.strerror)) from None
+    return manifest.decode(data, where=path)
 
 
 def _stated_option(request: Request, target: TargetFacts | None) -> StatedLayout | None:

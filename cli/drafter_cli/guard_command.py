@@ -134,7 +134,7 @@ def _execute(launch: Sequence[str]) -> NoReturn:
 
 
 def _forget_own_locale() -> None:
-    """Take back LC_CTYPE where the interpreter set it for itself (PEP 538, under LANG=C): a launch does not inherit it."""
+    """Take back LC_CTYPE where the interpreter set it for itself (PEP 538): a launch does not inherit that."""
     try:
         with open("/proc/self/environ", "rb") as file:
             given = file.read().split(b"\0")

@@ -139,4 +139,5 @@ def test_a_profile_file_can_be_shown_and_compared(drafters, tmp_path):
     done = drafters("engine", "diff", path, "0.5.9", "--json")
     assert json.loads(done.stdout)["changes"] == []
     path.write_text("{}")
-    assert drafters("engine", "show", path).returncode == 2
+    assert drafters("engine", "show", path).returncode == 7
+    assert drafters("engine", "show", tmp_path / "none.json").returncode == 2

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import msgspec
 
-from drafter_contracts.engines.profile import FITTED, OPAQUE, Drafter, Source
+from drafter_contracts.engines.launch_rules import Source
+from drafter_contracts.engines.profile import FITTED, OPAQUE, Drafter
 from drafter_contracts.engines.scan.sandbox import run_probe
 
 TYPE_CHECKING = False

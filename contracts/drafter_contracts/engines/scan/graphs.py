@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import ast
 
-from drafter_contracts.engines.profile import GraphReplay, Source
+from drafter_contracts.engines.launch_rules import Source
+from drafter_contracts.engines.profile import GraphReplay
 from drafter_contracts.engines.scan.probes.extract import called_name, functions
 
 TYPE_CHECKING = False

@@ -10,8 +10,8 @@ from __future__ import annotations
 import msgspec
 
 from drafter_contracts.engines.capture import capture_switched_off, even_ids, read_ids, unmet_requirement
-from drafter_contracts.engines.launch_rules import Overrides
-from drafter_contracts.engines.profile import FITTED, OPAQUE, GraphReplay, IdReading, ReadingShift, Source
+from drafter_contracts.engines.launch_rules import Overrides, Source
+from drafter_contracts.engines.profile import FITTED, OPAQUE, GraphReplay, IdReading, ReadingShift
 from drafter_contracts.engines.scan.graphs import derive_graphs
 from drafter_contracts.engines.scan.sandbox import run_probe
 

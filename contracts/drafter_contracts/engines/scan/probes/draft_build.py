@@ -70,7 +70,7 @@ class Built:
         WIDTH[0] = width if isinstance(width, int) else HIDDEN
         RECORD.reset()
         try:
-            self.model = cls(config=self.config, quant_config=None)  # type: ignore[call-arg]
+            self.model = cls(config=self.config, quant_config=None)
         except Exception as error:  # noqa: BLE001 - whatever the release raises is the answer
             self.error = f"{type(error).__name__}: {error}"
 

@@ -11,6 +11,8 @@ from drafter_contracts.engines.scan.standins import Standin
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from drafter_contracts.engines.scan.lazy import LazyRelease
 
 CONFIG_FILE = "configs/model_config.py"
@@ -58,7 +60,7 @@ def _statements(release: LazyRelease) -> list[Site]:
     return found
 
 
-def _run(steps: list[tuple[object, list[str]]], name: str) -> str:
+def _run(steps: list[tuple[Callable[..., object], list[str]]], name: str) -> str:
     config = RecordingConfig({**MORE, "architectures": [name], "num_hidden_layers": 4, "hidden_size": 64}, set())
     owner = Standin("model_config")
     owner.hf_config = owner.hf_text_config = config
@@ -67,7 +69,7 @@ def _run(steps: list[tuple[object, list[str]]], name: str) -> str:
     known = {"self": owner, "is_draft_model": True}
     for step, names in steps:
         try:
-            step(**{local: known.get(local, Standin(local)) for local in names})  # type: ignore[operator]
+            step(**{local: known.get(local, Standin(local)) for local in names})
         except Exception:  # noqa: BLE001, S112 - a statement for another architecture that needs more than there is
             continue
     architectures = getattr(owner.hf_config, "architectures", None)

@@ -24,21 +24,21 @@ def load(built: Built, names: list[str]) -> dict[str, object]:
         "loaded": number of parameters that were given a tensor; "kept": attributes that now hold one, with how it
         was made ("offset", "as it is"); "error": exception, or "".
     """
-    quiet = _offer(built, [])
-    got = _offer(built, names)
-    kept = {name: made for name, made in got["kept"].items() if name not in quiet["kept"]}  # type: ignore[attr-defined]
-    return {"loaded": got["loaded"], "kept": kept, "error": got["error"], "always": quiet["error"]}
+    _, always_kept, always = _offer(built, [])
+    loaded, kept, error = _offer(built, names)
+    new = {name: made for name, made in kept.items() if name not in always_kept}
+    return {"loaded": loaded, "kept": new, "error": error, "always": always}
 
 
-def _offer(built: Built, names: list[str]) -> dict[str, object]:
+def _offer(built: Built, names: list[str]) -> tuple[int, dict[str, str], str]:
     RECORD.reset()
     error = ""
     try:
         built.model.load_weights((name, Loaded(name)) for name in names)  # type: ignore[attr-defined]
     except Exception as problem:  # noqa: BLE001 - whatever the release raises is the answer
         error = f"{type(problem).__name__}: {problem}"
-    kept = {name: value.made for name, value in RECORD.changed if isinstance(value, Loaded)}
-    return {"loaded": len(RECORD.loaded), "kept": kept, "error": error}
+    kept = {name: str(value.made) for name, value in RECORD.changed if isinstance(value, Loaded)}
+    return len(RECORD.loaded), kept, error
 
 
 class Worker:
@@ -60,7 +60,8 @@ class Worker:
             raise LookupError(f"{path} shares no embeddings")
         self.site = found[0]
         self._step, self._names = compile_site(release, self.site)
-        self._algorithm = release.module("speculative/spec_info.py").SpeculativeAlgorithm.from_string(method)
+        algorithms = release.module("speculative/spec_info.py").SpeculativeAlgorithm
+        self._algorithm = getattr(algorithms, "from_string")(method)  # noqa: B009 - an object of the release
 
     def share(self, built: Built, *, mapped: bool) -> dict[str, str]:
         """Whose embeddings and head the drafter has afterwards.

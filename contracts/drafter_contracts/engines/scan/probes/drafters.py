@@ -211,7 +211,7 @@ class DraftClass:
             columns = self._columns_for(key, OTHER_WIDTH)
             if columns is not None and columns * HIDDEN == count * OTHER_WIDTH:
                 found.append(key)
-        return self._in_order(found, HIDDEN * 2, OTHER_WIDTH, lambda built: built.width(), count // HIDDEN)
+        return self._in_order(found, HIDDEN * 2, OTHER_WIDTH, count // HIDDEN)
 
     def _columns_for(self, key: str, value: object) -> int | None:
         return self.looked_at(key, value).width()
@@ -260,13 +260,12 @@ class DraftClass:
     def _bound_wins(self, ids: dict[str, object], one: str, other: str) -> bool:
         return bool(self.with_keys({**ids, other: 100, one: 10}).error)
 
-    def _in_order(self, found: list[str], first: int, second: int, measure: object, count: int) -> list[str]:
+    def _in_order(self, found: list[str], first: int, second: int, count: int) -> list[str]:
+        """Keys of the width in precedence: one that decides over another comes first."""
+
         def wins(one: str) -> int:
-            return sum(
-                1
-                for other in found
-                if other != one and measure(self.with_keys({other: second, one: first})) == count * first  # type: ignore[operator]
-            )
+            others = [other for other in found if other != one]
+            return sum(self.with_keys({other: second, one: first}).width() == count * first for other in others)
 
         return sorted(found, key=lambda one: (-wins(one), one))
 
@@ -323,8 +322,9 @@ class DraftClass:
         if not eagle3 and not (self.plain.embeddings() and hasattr(self.cls, "set_embed_and_head")):
             shared = []
         cases: dict[str, dict[str, object]] = {
-            "own": {}, "unmapped": {}, "tied": {"tie_word_embeddings": True}, "draft_vocab_null": {"draft_vocab_size": None},
-            "wider_target": {"target_hidden_size": OTHER_WIDTH}, "draft_vocab_missing": {"draft_vocab_size": _ABSENT},
+            "own": {}, "unmapped": {}, "tied": {"tie_word_embeddings": True},
+            "draft_vocab_null": {"draft_vocab_size": None}, "draft_vocab_missing": {"draft_vocab_size": _ABSENT},
+            "wider_target": {"target_hidden_size": OTHER_WIDTH},
         }  # fmt: skip
         result: dict[str, object] = {}
         for case, changes in cases.items():

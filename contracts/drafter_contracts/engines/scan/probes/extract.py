@@ -38,7 +38,7 @@ class Site:
 
     @property
     def name(self) -> str:
-        """ "ModelRunner.initialize"."""
+        """The function's qualified name: "ModelRunner.initialize"."""
         return f"{self.owner}.{self.function.name}" if self.owner else self.function.name
 
     def source(self, node: ast.AST | None = None) -> dict[str, object]:
@@ -60,12 +60,12 @@ def functions(tree: ast.Module) -> Iterator[tuple[str, Function]]:
 
 def sites(path: str, tree: ast.Module, wanted: Callable[[ast.AST], bool]) -> list[Site]:
     """Statements of function bodies that contain a node that is `wanted`, in source order."""
-    found = []
-    for owner, function in functions(tree):
-        for statement in function.body:
-            if any(wanted(node) for node in ast.walk(statement)):
-                found.append(Site(path, owner, function, statement))
-    return found
+    return [
+        Site(path, owner, function, statement)
+        for owner, function in functions(tree)
+        for statement in function.body
+        if any(wanted(node) for node in ast.walk(statement))
+    ]
 
 
 def called_name(node: ast.AST) -> str:

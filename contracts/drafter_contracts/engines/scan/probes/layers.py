@@ -61,7 +61,7 @@ class Tensor:
         self.ndim = 2
         self.device = self.dtype = Standin("tensor.attribute")
 
-    def chunk(self, count: int, dim: int = -1) -> list[Tensor]:
+    def chunk(self, count: int, **_kwargs: object) -> list[Tensor]:
         """Equal parts along the last dimension."""
         return [Tensor(self.shape[1] // count, self.label) for _ in range(count)]
 
@@ -106,10 +106,10 @@ class Loaded(Standin):
         super().__init__(f"tensor {name}")
         self.__dict__.update(made=made, shape=(4, 4), ndim=2)
 
-    def __add__(self, other: object) -> Loaded:
-        return Loaded(self._standin_name, "offset" if "arange" in str(other) else "sum")
+    def __add__(self, other: object) -> Loaded:  # type: ignore[override]
+        return Loaded(str(self._standin_name), "offset" if "arange" in str(other) else "sum")
 
-    __radd__ = __add__
+    __radd__ = __add__  # type: ignore[assignment]
 
     def _same(self, *_args: object, **_kwargs: object) -> Loaded:
         return self
@@ -141,7 +141,9 @@ class DraftModule(Module):
         RECORD.changed.append((name, value))
         object.__setattr__(self, name, value)
 
-    def named_parameters(self, prefix: str = "", *_args: object, **_kwargs: object) -> Iterator[tuple[str, object]]:
+    def named_parameters(  # type: ignore[override]
+        self, prefix: str = "", *_args: object, **_kwargs: object
+    ) -> Iterator[tuple[str, object]]:
         """Parameters with dotted names; one that is reached twice is listed once."""
         seen: set[int] = set()
         for name, module in self.named_modules(prefix):
@@ -150,7 +152,9 @@ class DraftModule(Module):
                     seen.add(id(value))
                     yield (f"{name}.{key}" if name else key), value
 
-    def named_modules(self, prefix: str = "", *_args: object, **_kwargs: object) -> Iterator[tuple[str, Module]]:
+    def named_modules(  # type: ignore[override]
+        self, prefix: str = "", *_args: object, **_kwargs: object
+    ) -> Iterator[tuple[str, Module]]:
         """This module and those below it, with dotted names; one that is reached twice is listed once."""
         waiting: list[tuple[str, Module]] = [(prefix, self)]
         seen: set[int] = set()
@@ -170,7 +174,7 @@ class DraftModule(Module):
         """Parameters without names."""
         return (value for _, value in self.named_parameters())
 
-    def modules(self) -> Iterator[object]:
+    def modules(self) -> Iterator[object]:  # type: ignore[override]
         """Modules without names."""
         return (module for _, module in self.named_modules())
 
@@ -188,6 +192,8 @@ def children(module: Module) -> Iterator[tuple[str, Module]]:
 
 class DraftList(DraftModule):
     """Stand-in of torch.nn.ModuleList and Sequential."""
+
+    _items: list[object]
 
     def __init__(self, modules: object = (), *more: object) -> None:
         lone = bool(more) or isinstance(modules, Module)
@@ -214,7 +220,7 @@ class DraftDict(DraftModule, dict):  # type: ignore[type-arg]
     def __init__(self, modules: object = ()) -> None:
         dict.__init__(self, modules)  # type: ignore[call-overload]
 
-    def __hash__(self) -> int:
+    def __hash__(self) -> int:  # type: ignore[override]
         return id(self)
 
 
@@ -226,6 +232,10 @@ class Leaf(DraftModule):
         _given: Its arguments by name.
         _torch: It is one of torch's own, which return one tensor where the release's return a pair.
     """
+
+    _kind: str
+    _given: dict[str, object]
+    _torch: bool
 
     def __init__(self, kind: str, given: dict[str, object], *, torch: bool) -> None:
         own: dict[str, object] = {"_kind": kind, "_given": given, "_torch": torch}
@@ -260,7 +270,7 @@ class Leaf(DraftModule):
 
     input_size = in_features
 
-    def forward(self, *args: object, **_kwargs: object) -> object:
+    def forward(self, *args: object, **_kwargs: object) -> object:  # type: ignore[override]
         """A tensor of the right width; a norm with a residual returns the normed state and the sum."""
         RECORD.calls.append(self)
         first = next((a for a in args if isinstance(a, Tensor)), Tensor(1))
@@ -343,11 +353,12 @@ def _is_sublayer(cls: type) -> bool:
 
 def _named(cls: type, args: tuple[object, ...], kwargs: dict[str, object]) -> dict[str, object]:
     """Arguments of a constructor by name, defaults included."""
-    code = getattr(cls.__init__, "__code__", None)
+    constructor = next((vars(base)["__init__"] for base in cls.__mro__ if "__init__" in vars(base)), None)
+    code = getattr(constructor, "__code__", None)
     if code is None:
         return dict(kwargs)
     names = code.co_varnames[1 : code.co_argcount]
-    defaults = getattr(cls.__init__, "__defaults__", None) or ()
+    defaults = getattr(constructor, "__defaults__", None) or ()
     given = dict(zip(names[len(names) - len(defaults) :], defaults, strict=False))
     return {**given, **dict(zip(names, args, strict=False)), **kwargs}
 
@@ -365,7 +376,7 @@ def call_module(module: object, _args: tuple[object, ...], _kwargs: dict[str, ob
 WIDTH = [64]
 
 
-def concatenate(tensors: object, dim: int = -1, **_kwargs: object) -> object:
+def concatenate(tensors: object, *_args: object, **_kwargs: object) -> object:
     """torch.cat: widths add up."""
     found = list(tensors)  # type: ignore[call-overload]
     if found and all(isinstance(t, Tensor) for t in found):
@@ -376,7 +387,7 @@ def concatenate(tensors: object, dim: int = -1, **_kwargs: object) -> object:
 def install(release: LazyRelease) -> Builder:
     """Put the stand-ins in place; before anything of the release is looked up."""
     builder = Builder()
-    StandinMeta.constructor = builder  # type: ignore[assignment]
+    StandinMeta.constructor = builder
     StandinMeta.caller = call_module
     release.foreign("torch.nn.Module", DraftModule)
     release.foreign("torch.nn.ModuleList", DraftList)

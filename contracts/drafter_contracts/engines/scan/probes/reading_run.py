@@ -97,7 +97,7 @@ class Runner:
         algorithms = release.module("speculative/spec_info.py").SpeculativeAlgorithm
         if method not in getattr(algorithms, "__members__", {}):
             raise LookupError(f"the release has no algorithm {method}")
-        self.algorithm = algorithms.from_string(method)
+        self.algorithm = getattr(algorithms, "from_string")(method)  # noqa: B009 - an object of the release
         readers, setters = find_chain(release, method)
         self.readers, self.setters = readers, setters
         steps = list(readers)
@@ -204,7 +204,7 @@ def _hands_on(node: ast.AST, names: tuple[str, ...], *, arguments: bool = True) 
 def _in_methods(
     release: LazyRelease, wanted: Callable[[ast.AST], bool], names: tuple[str, ...], depth: int = 0
 ) -> list[Site]:
-    """Statements of methods that contain what is wanted (which has one of these names), or call a function that does."""
+    """Statements of methods that contain what is wanted (it has one of `names`), or call a function that does."""
     found: list[Site] = []
     for path in _files_with(release, names):
         tree = release.module(path)._index.tree  # noqa: SLF001 - a lazy module's attributes are the release's names

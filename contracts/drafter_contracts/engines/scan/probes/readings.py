@@ -16,7 +16,7 @@ from drafter_contracts.engines.scan.probes.reading_run import SETTERS, Outcome, 
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from drafter_contracts.engines.scan.lazy import LazyRelease
 
@@ -70,7 +70,7 @@ def spread(release: LazyRelease, payload: dict[str, object]) -> list[list[object
     path = "speculative/dflash_utils.py"
     if path not in release.sources:
         return []
-    build = release.module(path).build_target_layer_ids
+    build: Callable[[int, int], list[int]] = release.module(path).build_target_layer_ids  # type: ignore[assignment]
     table: list[list[object]] = []
     for layers in range(1, int(str(payload.get("layers", 128))) + 1):
         for draft in range(1, int(str(payload.get("draft_layers", 8))) + 1):
@@ -272,7 +272,7 @@ def battery(explorer: Explorer, seen: dict[str, object], runs: int) -> list[dict
     parents = sorted({key.rpartition(".")[0] for key in [*keys, *switches] if "." in key})
     results = []
     for _ in range(runs):
-        config: dict[str, object] = copy.deepcopy(seen["context"])  # type: ignore[assignment]
+        config: dict[str, object] = {**seen["context"]}  # type: ignore[dict-item]
         config["num_hidden_layers"] = chance.choice((1, 2, 3, 5, 8))
         for key in required:
             if chance.random() < 0.2:

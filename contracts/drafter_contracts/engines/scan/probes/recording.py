@@ -49,6 +49,9 @@ class RecordingConfig:
         log: Receives the dotted path of every key that is asked for.
     """
 
+    _values: dict[str, object]
+    _log: set[str]
+
     def __init__(self, values: dict[str, object], log: set[str]) -> None:
         object.__setattr__(self, "_values", {key: wrap(value, log, key) for key, value in values.items()})
         object.__setattr__(self, "_log", log)

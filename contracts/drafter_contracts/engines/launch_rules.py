@@ -243,6 +243,9 @@ class LaunchRules(msgspec.Struct, frozen=True, omit_defaults=True):
             are enlarged), "warn"; "" if not known.
         quantization_files: Values of `--quantization` whose loader raises when the checkpoint neither has a
             `quantization_config` nor the method's own file.
+        graphs: When CUDA graphs are off for decode and verify steps.
+        serve: What `sglang serve` does to its arguments; None if the release has no such command.
+        unknown: What could not be derived, to why.
     """
 
     flags: tuple[Flag, ...] = ()

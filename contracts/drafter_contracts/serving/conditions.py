@@ -35,7 +35,7 @@ def _lookup(name: str, values: Mapping[str, object]) -> object:
 def _literal(text: str) -> object:
     if text in _WORDS:
         return _WORDS[text]
-    digits = text[1:] if text.startswith("-") else text
+    digits = text.removeprefix("-")
     return int(text) if digits.isdecimal() else text
 
 

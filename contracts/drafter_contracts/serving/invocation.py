@@ -16,6 +16,9 @@ MODULE = "sglang.launch_server"
 CLI_MODULES = ("sglang.cli.main", "sglang.cli")
 CONSOLE = "sglang"
 
+#: What ends options, and what stands for standard input.
+END = "--"
+STANDARD_INPUT = "-"
 #: Wrappers inside wrappers that are followed before giving up.
 _MAX_DEPTH = 32
 
@@ -157,10 +160,10 @@ class _Walk:
             if token in takes:
                 at += 2
                 continue
-            if not token.startswith("-") or token == "-":
+            if not token.startswith("-") or token == STANDARD_INPUT:
                 self.interpreter = from_here
                 return self.script(at, index)
-            if token == "--" or token.startswith(("--", "-W", "-X")):
+            if token == END or token.startswith(("--", "-W", "-X")):
                 at += 1
                 continue
             cluster = token[1:]
@@ -209,14 +212,14 @@ class _Walk:
         positionals, entrypoint = wrapper.positionals, ""
         while at < len(self.argv):
             token = self.argv[at]
-            if token == "--":
+            if token == END:
                 at += 1
                 break
             if wrapper.assignments and _is_assignment(token):
                 self.assign(token)
                 at += 1
                 continue
-            if not token.startswith("-") or token == "-":
+            if not token.startswith("-") or token == STANDARD_INPUT:
                 if not positionals:
                     break
                 positionals -= 1

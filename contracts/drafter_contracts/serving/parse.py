@@ -43,7 +43,7 @@ def counts(flag: Flag) -> tuple[int, int | None]:
 
 
 def _is_negative_number(token: str) -> bool:
-    """argparse's own idea of one: "-5", "-.5", "-1.5"."""
+    """Argparse's own idea of one: "-5", "-.5", "-1.5"."""
     whole, point, fraction = token[1:].partition(".")
     if point:
         return fraction.isdecimal() and (not whole or whole.isdecimal())

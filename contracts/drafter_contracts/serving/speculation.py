@@ -197,9 +197,8 @@ class Resolved:
             elif paged and self.rules.topk_paged_one:
                 self.set("topk", 1, "page size above 1")
                 topk = 1
-            elif paged and self.rules.topk_needs is not None and backends[0] is not None:
-                if backends[0] not in self.rules.topk_needs:
-                    self.fail("ValueError")
+            elif paged and self.rules.topk_needs is not None and backends[0] not in (None, *self.rules.topk_needs):
+                self.fail("ValueError")
         if topk == 1 and self.rules.topk1_tokens == "S+1" and steps is not None and tokens != steps + 1:
             self.set("draft_tokens", steps + 1, "with topk 1 the draft is a chain: steps + 1 tokens, the root included")
 

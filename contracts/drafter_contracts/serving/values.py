@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 #: Suffix to multiplier and whether decimals are allowed before it.
-_SUFFIXES = {
+_SUFFIXES: dict[str, tuple[int, bool]] = {
     "Ki": (2**10, False),
     "Mi": (2**20, False),
     "Gi": (2**30, False),
@@ -21,7 +21,7 @@ _SUFFIXES = {
 
 def _json(text: str) -> object:
     """`json.loads`; msgspec first, because it is loaded already and what it accepts `json` accepts."""
-    import msgspec  # noqa: PLC0415 - loaded already by everything that reads a profile
+    import msgspec
 
     try:
         return msgspec.json.decode(text)
@@ -49,7 +49,7 @@ def _human_int(text: str) -> int:
             return int(whole) * multiplier
         if not decimals:
             break
-        return int(whole + fraction) * multiplier // 10 ** len(fraction)
+        return int(whole + fraction) * multiplier // int(10 ** len(fraction))
     return int(stripped)
 
 

@@ -166,8 +166,8 @@ WRAPPERS: dict[str, tuple[Wrapper, ...]] = {
     "numactl": (
         Wrapper(
             takes=_words(
-                "-i --interleave -w --weighted-interleave -N --cpunodebind -C --physcpubind -m --membind -p --preferred "
-                "-P --preferred-many --shmmode --shmid --file -f --length --offset"
+                "-i --interleave -w --weighted-interleave -N --cpunodebind -C --physcpubind -m --membind -p "
+                "--preferred -P --preferred-many --shmmode --shmid --file -f --length --offset"
             )
         ),
     ),

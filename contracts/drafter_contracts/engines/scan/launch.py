@@ -13,6 +13,8 @@ from drafter_contracts.serving.config_file import arguments_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from drafter_contracts.engines.scan.tree import SourceTree
 
 PROBE = "launch"
@@ -36,25 +38,28 @@ class Derivation:
         self.unknown: dict[str, str] = {}
         self.answers = self.ask({"tasks": list(TASKS)})
 
-    def ask(self, payload: dict[str, object]) -> dict[str, object]:
+    def ask(self, payload: dict[str, object]) -> dict[str, Any]:
         """One run of the probe."""
-        answer = run_probe(PROBE, self.sources, payload)
-        self.files.update(answer.pop("files"))  # type: ignore[arg-type]
+        answer: dict[str, Any] = run_probe(PROBE, self.sources, payload)
+        self.files.update(answer.pop("files"))
         return answer
 
-    def task(self, name: str) -> dict[str, object]:
+    def task(self, name: str) -> dict[str, Any]:
         """A task's answer; {} (and a note) where the release's own code failed."""
-        kind, *rest = self.answers[name]  # type: ignore[misc]
-        if kind == "error":
-            self.unknown[name] = f"the release's own code raised {rest[0]}: {rest[1]}"
+        answer = self.answers[name]
+        if answer[0] == "error":
+            self.unknown[name] = f"the release's own code raised {answer[1]}: {answer[2]}"
             return {}
-        return rest[0]  # type: ignore[no-any-return,has-type]
+        return dict(answer[1])
 
     def run(self, cases: Cases) -> launch_fit.Answers:
         """The cases' answers by key."""
         keys = list(cases.cases)
-        payload = {"tasks": [], "cases": [msgspec.to_builtins(case) for case in cases.cases.values()]}
-        return dict(zip(keys, self.ask(payload)["cases"], strict=True))  # type: ignore[call-overload]
+        payload: dict[str, object] = {
+            "tasks": [],
+            "cases": [msgspec.to_builtins(case) for case in cases.cases.values()],
+        }
+        return dict(zip(keys, self.ask(payload)["cases"], strict=True))
 
     # parts ----------------------------------------------------------------------------------------------------
 
@@ -63,7 +68,7 @@ class Derivation:
         task = self.task("flags")
         if not task:
             raise ScanError("the release's options cannot be listed", actual=self.unknown.get("flags", ""))
-        for name, reason in task["failed"].items():  # type: ignore[attr-defined]
+        for name, reason in task["failed"].items():
             self.unknown[f"option {name}"] = reason
         rows = msgspec.convert(task["flags"], list[Flag])
         return tuple(
@@ -79,7 +84,7 @@ class Derivation:
         if reason:
             self.unknown["config"] = reason
             return None
-        for key, (true, false, text) in task["keys"].items():  # type: ignore[attr-defined]
+        for key, (true, false, text) in task["keys"].items():
             for value, seen in ((True, true), (False, false), ("x", text)):
                 argv, refused = arguments_of(rule, flags, {key: value})
                 ours = ["error", "ValueError"] if refused else ["value", argv]
@@ -110,7 +115,7 @@ class Derivation:
             return tuple(str(choice) for choice in flag.choices)
         texts = [self.sources[path] for path in SPECULATIVE_FILES if path in self.sources]
         members = self.task("algorithms").get("members", [])
-        names = {*launch_cases.names_in(texts)[1], *members} - {"NONE"}  # type: ignore[misc]
+        names = {*launch_cases.names_in(texts)[1], *members} - {"NONE"}
         cases = Cases(flags)
         for name in sorted(names):
             cases.spec((name,), name, (3, 1, 4), {})

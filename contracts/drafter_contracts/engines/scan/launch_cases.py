@@ -135,7 +135,7 @@ def add_architectures(cases: Cases, candidates: Sequence[str], architectures: Se
         for revision in (None, "given"):
             changes = {"speculative_draft_model_path": None, "speculative_draft_model_revision": revision}
             key = ("bundled", architecture, revision)
-            kept = {name: value for name, value in changes.items() if name in cases.known}
+            kept: dict[str, object] = {name: value for name, value in changes.items() if name in cases.known}
             cases.spec(key, "EAGLE", (3, 4, 16), kept, architecture=architecture)
         for name in candidates:
             draft = {"architectures": [architecture]}
@@ -154,7 +154,7 @@ def add_backends(cases: Cases, flags: dict[str, Flag]) -> None:
             for machine in MACHINES:
                 for topk, page in ((1, 1), (4, 1), (1, 64), (4, 64)):
                     key = ("backend", dest, backend, machine, topk, page)
-                    values = {dest: backend, "page_size": page}
+                    values: dict[str, object] = {dest: backend, "page_size": page}
                     cases.spec(key, "EAGLE3", (3, topk, 16), values, mode="whole", machine=machine)
 
 
@@ -185,12 +185,11 @@ def _add_blocks(cases: Cases, name: str) -> None:
     for dest in sorted(cases.known):
         if not dest.startswith("speculative_") or not dest.endswith("block_size"):
             continue
-        for tokens in (None, 8, 9, 5):
+        for given in (None, 8, 9, 5):
             changes: dict[str, object] = {dest: 8}
-            cases.spec(("block flag", name, dest, tokens), name, (None, None, tokens), changes)
-            cases.spec(
-                ("block flag config", name, dest, tokens), name, (None, None, tokens), changes, draft={"block_size": 11}
-            )
+            triple = (None, None, given)
+            cases.spec(("block flag", name, dest, given), name, triple, changes)
+            cases.spec(("block flag config", name, dest, given), name, triple, changes, draft={"block_size": 11})
 
 
 #: Option sets that a release may refuse under speculation, by the condition that says so.

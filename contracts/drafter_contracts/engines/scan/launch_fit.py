@@ -12,10 +12,11 @@ from drafter_contracts.engines.launch_rules import (
     Source,
     SpeculativeRules,
     Triple,
+    flag_dest,
 )
 from drafter_contracts.engines.scan.launch_cases import (
     BLOCK_KEYS,
-    DRAFT,
+    MACHINES,
     OTHER,
     REVISION,
     TARGET,
@@ -61,7 +62,7 @@ def fit_config(task: dict[str, object], flags: tuple[Flag, ...]) -> tuple[Config
     keys: dict[str, list[list[object]]] = task["keys"]  # type: ignore[assignment]
     rejects = {key.replace("-", "_") for key, (true, _, _) in keys.items() if true[0] == "error"}
     switches = {key.replace("-", "_") for key, (true, _, _) in keys.items() if true == ["value", [f"--{key}"]]}
-    dests = {flag.dest or _dest(flag): flag for flag in flags if flag.action == "store_true"}
+    dests = {flag_dest(flag): flag for flag in flags if flag.action == "store_true"}
     named = {name[2:].replace("-", "_") for flag in dests.values() for name in flag.names if name.startswith("--")}
     beyond = named - rejects - set(dests)
     spellings = "names" if beyond and beyond <= switches else "dest"
@@ -79,12 +80,6 @@ def fit_config(task: dict[str, object], flags: tuple[Flag, ...]) -> tuple[Config
         ),
         "",
     )
-
-
-def _dest(flag: Flag) -> str:
-    from drafter_contracts.engines.launch_rules import flag_dest
-
-    return flag_dest(flag)
 
 
 def fit_serve(task: dict[str, object]) -> tuple[ServeRule, str]:
@@ -232,9 +227,8 @@ class SpeculativeFit:
         for dest, backend, machine in self.backends():
             plain = self.answers["backend", dest, backend, machine, 4, 1]
             pages = self.answers["backend", dest, backend, machine, 4, 64]
-            if "error" in plain and self.rejects_topk(plain) and f"{dest}=={backend}" not in forced:
-                rejects.append(backend)
-            elif "error" in plain and "topk = 1" in str(plain["text"]):
+            unpaged = f"{dest}=={backend}" not in forced
+            if "error" in plain and (unpaged or "topk = 1" in str(plain["text"])):
                 rejects.append(backend)
             elif dest != "attention_backend":
                 continue
@@ -245,10 +239,6 @@ class SpeculativeFit:
             else:
                 needs.append(backend)
         return tuple(needs) if refused else None, tuple(dict.fromkeys(rejects)), lowered
-
-    def rejects_topk(self, answer: Answer) -> bool:
-        """Whether a refusal comes from the place that also refuses other backends' topk, or is the backend's own."""
-        return answer.get("error") == "ValueError"
 
     def expression(self, name: str, index: int, triple: tuple[object, ...]) -> str:
         """What a number is made of where it does not come from the launch: an integer, an option, or a quotient."""
@@ -280,7 +270,9 @@ class SpeculativeFit:
             if len(set(seen.values())) == 1 and None not in seen.values():
                 fixed[part] = self.expression(name, index, some)
             elif all(value == triple[index] for triple, value in seen.items() if triple[index] is not None):
-                missing = {triple: value for triple, value in seen.items() if triple[index] is None}
+                missing: dict[tuple[object, ...], object] = {
+                    triple: value for triple, value in seen.items() if triple[index] is None
+                }
                 if any(value is not None for value in missing.values()):
                     defaults[part] = self._default(name, index, missing)
         return fixed, defaults
@@ -305,7 +297,8 @@ class SpeculativeFit:
         ]
         if not keys or unread is None or not isinstance(unread[2], int):
             return None
-        add = int(self._block_tokens(name, keys[0], 8) or 0) - 8
+        first = self._block_tokens(name, keys[0], 8)
+        add = first - 8 if isinstance(first, int) else 0
         ordered = sorted(keys, key=lambda key: sum(self._wins(name, key, other, add) for other in keys), reverse=True)
         flag, clash = "", ""
         for key, answer in self.answers.items():
@@ -440,12 +433,19 @@ def difference(resolved: Resolved, answer: Answer) -> str:
     return "" if seen == ours else f"gives {seen}, not {ours}"
 
 
+def case_name(key: tuple[object, ...]) -> str:
+    """A case's key for messages."""
+    return " ".join(str(part) for part in key if not isinstance(part, tuple))
+
+
 def skipped(key: tuple[object, ...], answers: Answers) -> bool:
     """Whether a case says nothing about speculation: what fails there fails without it, or on this machine."""
     if key[0] == "limit":
         return "error" in {**answers["limit", "", key[2]], **answers["limit", key[1], ""]}
     if key[0] == "backend":
-        return "error" in answers[*key[:4], 1, 1]
+        earlier = MACHINES[: MACHINES.index(str(key[3]))]
+        accepted = ["error" not in answers[*key[:3], machine, 1, 1] for machine in (*earlier, key[3])]
+        return accepted != [*[False] * len(earlier), True]
     return key[0] == "number" and "error" in answers[key]
 
 
@@ -473,6 +473,6 @@ def fit_speculative(
         resolved = resolve(rules, request)
         if problem := difference(resolved, answers[key]):
             shown = ", ".join(f"{name}={value}" for name, value in zip(NAMES, request.triple, strict=True))
-            wrong.setdefault(resolved.algorithm, f"{key[0]} ({shown}): the release {problem}")
+            wrong.setdefault(resolved.algorithm, f"{case_name(key)} ({shown}): the release {problem}")
     fixed = {name: table for name, table in rules.fixed.items() if name not in wrong}
     return msgspec.structs.replace(rules, unfitted={**rules.unfitted, **dict(sorted(wrong.items()))}, fixed=fixed)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from drafter_contracts.engines.scan.probes import launch_config, launch_flags, launch_resolve
 from drafter_contracts.engines.scan.probes.launch_setup import outcome, prepare, quieten, unseal
 
@@ -30,11 +32,10 @@ def probe(release: LazyRelease, payload: dict[str, object]) -> dict[str, object]
     prepare(release)
     unseal(release)
     wanted = payload["tasks"]
-    answers: dict[str, object] = {
-        name: outcome(lambda task=task: task(release))
-        for name, task in TASKS.items()
-        if name in wanted  # type: ignore[operator,misc]
-    }
+    answers: dict[str, object] = {}
+    for name, task in TASKS.items():
+        if name in wanted:  # type: ignore[operator]
+            answers[name] = outcome(partial(task, release))
     if cases := payload.get("cases"):
         answers["cases"] = launch_resolve.explore(release, cases)  # type: ignore[arg-type]
     return answers

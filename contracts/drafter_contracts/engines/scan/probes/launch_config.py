@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import posixpath
 
 from drafter_contracts.engines.scan.probes import launch_flags
-from drafter_contracts.engines.scan.probes.launch_setup import fresh, outcome
+from drafter_contracts.engines.scan.probes.launch_setup import file, fresh, outcome
 from drafter_contracts.engines.scan.standins import Standin
 
 TYPE_CHECKING = False
@@ -35,7 +36,7 @@ class _Path:
 def _merger(release: LazyRelease, path: str) -> Callable[[object, list[str]], list[str]]:
     """The release's merger on a mapping instead of a file."""
     parser = launch_flags.registered(release)
-    cls = release.module(path).ConfigArgumentMerger  # type: ignore[attr-defined]
+    cls = file(release, path).ConfigArgumentMerger
 
     merger = cls(parser)
 
@@ -70,7 +71,7 @@ def _is_called(release: LazyRelease, argv: list[str]) -> bool:
     other = fresh(release)
     other.replace("ConfigArgumentMerger", Recorder)
     other.replace("ServerArgs", _NoOptions)
-    outcome(lambda: other.module(launch_flags.SERVER_ARGS).prepare_server_args(argv))  # type: ignore[attr-defined]
+    outcome(lambda: file(other, launch_flags.SERVER_ARGS).prepare_server_args(argv))
     return bool(calls)
 
 
@@ -78,9 +79,9 @@ class _NoOptions:
     """Stands for ServerArgs where its options do not matter."""
 
     @staticmethod
-    def add_cli_args(parser: object) -> None:
+    def add_cli_args(parser: argparse.ArgumentParser) -> None:
         """The option under test only."""
-        parser.add_argument("--config")  # type: ignore[attr-defined]
+        parser.add_argument("--config")
 
     @staticmethod
     def from_cli_args(args: object) -> object:
@@ -109,7 +110,7 @@ def explore(release: LazyRelease) -> dict[str, object]:
         "null": {"a-b": None},
     }
     values = {name: outcome(lambda config=config: merge(config, flags)) for name, config in samples.items()}  # type: ignore[misc]
-    validate = release.module(path).ConfigArgumentMerger(parser)._validate_yaml_file  # type: ignore[attr-defined] # noqa: SLF001
+    validate = file(release, path).ConfigArgumentMerger(parser)._validate_yaml_file  # noqa: SLF001
     return {
         "keys": keys,
         "values": values,
@@ -118,7 +119,7 @@ def explore(release: LazyRelease) -> dict[str, object]:
         "suffixes": [s for s in SUFFIXES if outcome(lambda s=s: validate("file" + s))[0] == "value"],  # type: ignore[misc]
         "two-token": _is_called(release, flags),
         "equals": _is_called(release, [f"--config={PATH}"]),
-        "place": release.place(release.module(path).ConfigArgumentMerger.merge_config_with_args),  # type: ignore[attr-defined]
+        "place": release.place(file(release, path).ConfigArgumentMerger.merge_config_with_args),
     }
 
 
@@ -153,7 +154,7 @@ def _serve(release: LazyRelease, argv: list[str]) -> list[object]:
         name = path.removesuffix(".py").replace("/", ".")
         if name != "cli.__init__":
             other.foreign(f"sglang.{name}", other.module(path))
-    answer = outcome(lambda: other.module("cli/serve.py").serve(None, list(argv)))  # type: ignore[attr-defined]
+    answer = outcome(lambda: file(other, "cli/serve.py").serve(None, list(argv)))
     if seen:
         return ["value", seen[0]]
     return answer if answer[0] == "error" else ["value", None]
@@ -178,6 +179,6 @@ def explore_plugins(release: LazyRelease) -> dict[str, object]:
         return []
 
     other.foreign("importlib.metadata.entry_points", entry_points)
-    load = other.module("plugins/__init__.py").load_plugins  # type: ignore[attr-defined]
+    load = file(other, "plugins/__init__.py").load_plugins
     answer = outcome(load)
     return {"groups": groups, "outcome": answer[:2], "place": other.place(load)}

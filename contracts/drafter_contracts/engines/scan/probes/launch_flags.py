@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from drafter_contracts.engines.scan.probes.launch_setup import strict_json
+from drafter_contracts.engines.scan.probes.launch_setup import file, strict_json
 from drafter_contracts.engines.scan.standins import is_standin
 from drafter_contracts.serving.values import CONVERTERS
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 SERVER_ARGS = "server_args.py"
 
 #: Texts that tell converters apart.
-SAMPLES = (
-    ("", "None", "none", "0", "1", " 7 ", "-3", "+4", "1_000", "1.5", "-0.25", "1e3", "inf", "1k", "25.6k", "0.001k")
-    + ("1Ki", "1.5Ki", "2M", "3Gi", "1K", "abc", "a,b", "true", "True", "null", "NaN", '"a"', "[1, 2]", "[]", "{}")
-    + ('{"a": 1}', "{'a': 1}", '{"decode": {"backend": "disabled"}}', '{"prefill": {"bs": [1, 2]}}', "auto", "full")
+SAMPLES: tuple[str, ...] = (
+    *("", "None", "none", "0", "1", " 7 ", "-3", "+4", "1_000", "1.5", "-0.25", "1e3", "inf", "1k", "25.6k", "0.001k"),
+    *("1Ki", "1.5Ki", "2M", "3Gi", "1K", "abc", "a,b", "true", "True", "null", "NaN", '"a"', "[1, 2]", "[]", "{}"),
+    *('{"a": 1}', "{'a': 1}", '{"decode": {"backend": "disabled"}}', '{"prefill": {"bs": [1, 2]}}', "auto", "full"),
 )
 
 
@@ -39,7 +39,7 @@ class Parser(argparse.ArgumentParser):
 def registered(release: LazyRelease) -> Parser:
     """A parser with the release's own options."""
     parser = Parser()
-    release.module(SERVER_ARGS).ServerArgs.add_cli_args(parser)  # type: ignore[attr-defined]
+    file(release, SERVER_ARGS).ServerArgs.add_cli_args(parser)
     return parser
 
 
@@ -174,5 +174,5 @@ def explore(release: LazyRelease) -> dict[str, object]:
             flags.append(row(action, parser))
         except Exception as error:  # noqa: BLE001 - the release's own converter or choices
             failed["/".join(action.option_strings) or action.dest] = f"{type(error).__name__}: {error}"
-    cls = release.module(SERVER_ARGS).ServerArgs
-    return {"flags": flags, "failed": failed, "place": release.place(cls.add_cli_args)}  # type: ignore[attr-defined]
+    cls = file(release, SERVER_ARGS).ServerArgs
+    return {"flags": flags, "failed": failed, "place": release.place(cls.add_cli_args)}

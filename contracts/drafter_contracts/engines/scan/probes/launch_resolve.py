@@ -12,7 +12,7 @@ import json
 
 from drafter_contracts.engines.scan.lazy import PACKAGE
 from drafter_contracts.engines.scan.probes import launch_flags
-from drafter_contracts.engines.scan.probes.launch_setup import fresh
+from drafter_contracts.engines.scan.probes.launch_setup import file, fresh
 from drafter_contracts.engines.scan.standins import is_standin
 
 TYPE_CHECKING = False
@@ -30,10 +30,10 @@ MEMORY = 80 * 1024
 
 #: Questions about the machine and the checkpoint that a scan answers with no.
 _NO = (
-    "is_hip is_npu is_xpu is_cpu is_musa is_hpu is_mps is_sm90_supported is_sm100_supported is_sm120_supported "
-    "is_blackwell is_blackwell_supported is_hopper_with_cuda_12_3 use_mlx check_gguf_file is_remote_url "
-    "is_runai_obj_uri is_mistral_model has_mistral_params"
-).split()
+    *("is_hip", "is_npu", "is_xpu", "is_cpu", "is_musa", "is_hpu", "is_mps", "use_mlx", "is_sm90_supported"),
+    *("is_sm100_supported", "is_sm120_supported", "is_blackwell", "is_blackwell_supported", "check_gguf_file"),
+    *("is_hopper_with_cuda_12_3", "is_remote_url", "is_runai_obj_uri", "is_mistral_model", "has_mistral_params"),
+)
 
 #: Which of them are answered with yes, by kind of machine.
 _MACHINES = {
@@ -43,10 +43,10 @@ _MACHINES = {
 
 #: What is reported of a resolved option set.
 FIELDS = (
-    "speculative_algorithm speculative_draft_model_path speculative_draft_model_revision speculative_num_steps "
-    "speculative_eagle_topk speculative_num_draft_tokens disable_overlap_schedule disable_cuda_graph page_size "
-    "max_running_requests"
-).split()
+    *("speculative_algorithm", "speculative_draft_model_path", "speculative_draft_model_revision"),
+    *("speculative_num_steps", "speculative_eagle_topk", "speculative_num_draft_tokens", "page_size"),
+    *("disable_overlap_schedule", "disable_cuda_graph", "max_running_requests"),
+)
 
 
 class Config:
@@ -140,9 +140,8 @@ def _model_config(situation: Situation) -> type:
 def stage(release: LazyRelease, situation: Situation) -> LazyRelease:
     """A fresh copy of the release on the made-up machine."""
     other = fresh(release)
-    system = other.import_module("os")
-    system.environ = situation.environment  # type: ignore[attr-defined]
-    system.getenv = situation.environment.get  # type: ignore[attr-defined]
+    other.foreign("os.environ", situation.environment)
+    other.foreign("os.getenv", situation.environment.get)
     model_config = _model_config(situation)
     other.replace("ModelConfig", model_config)
     other.replace("model_config_of", lambda *_args: model_config())
@@ -181,7 +180,7 @@ class Resolver:
         self.situation = Situation()
         self.situation.set({})
         self.release = stage(release, self.situation)
-        self.cls = self.release.module(launch_flags.SERVER_ARGS).ServerArgs  # type: ignore[attr-defined]
+        self.cls = file(self.release, launch_flags.SERVER_ARGS).ServerArgs
         parser = launch_flags.Parser()
         self.cls.add_cli_args(parser)
         self.defaults = _defaults(parser)
@@ -254,9 +253,10 @@ def _is_plain(value: object) -> bool:
 
 def _handler(release: LazyRelease, cls: type) -> Callable[[object], None] | None:
     """The release's speculative handler, if it stands alone."""
+    found: Callable[[object], None] | None = getattr(cls, METHOD, None)
     if HOOK in release.sources:
-        return release.module(HOOK).handle_speculative_decoding  # type: ignore[attr-defined,no-any-return]
-    return getattr(cls, METHOD, None)
+        found = file(release, HOOK).handle_speculative_decoding
+    return found
 
 
 def _place(error: BaseException) -> dict[str, object]:
@@ -276,7 +276,7 @@ def _place(error: BaseException) -> dict[str, object]:
 def algorithms(release: LazyRelease) -> dict[str, object]:
     """The names that the release's own algorithm table holds, and how it reads a name."""
     other = fresh(release)
-    kind = other.module("speculative/spec_info.py").SpeculativeAlgorithm  # type: ignore[attr-defined]
+    kind = file(other, "speculative/spec_info.py").SpeculativeAlgorithm
     members = [name for name in getattr(kind, "__members__", {}) if name != "NONE"]
     return {"members": members, "place": other.place(kind.from_string)}
 
@@ -284,7 +284,7 @@ def algorithms(release: LazyRelease) -> dict[str, object]:
 def handler_place(release: LazyRelease) -> dict[str, object]:
     """Where the adjustments are made."""
     other = fresh(release)
-    cls = other.module(launch_flags.SERVER_ARGS).ServerArgs  # type: ignore[attr-defined]
+    cls = file(other, launch_flags.SERVER_ARGS).ServerArgs
     return other.place(_handler(other, cls) or cls.__post_init__)
 
 

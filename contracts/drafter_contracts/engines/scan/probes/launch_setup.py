@@ -11,6 +11,7 @@ from drafter_contracts.engines.scan.probes import structs
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import Any
 
 
 def _refuse_constant(text: str) -> None:
@@ -37,15 +38,20 @@ def prepare(release: LazyRelease) -> LazyRelease:
     return release
 
 
+def file(release: LazyRelease, path: str) -> Any:
+    """The module of one of the release's files, its names as attributes."""
+    return release.module(path)
+
+
 def unseal(release: LazyRelease) -> None:
     """Resolve the release's environment variables.
 
     The file seals its field class on its last line; resolved name by name, the seal would come too early.
     """
     if "environ.py" in release.sources:
-        environ = release.module("environ.py")
-        environ.EnvField._allow_set_name = True  # type: ignore[attr-defined] # noqa: SLF001
-        environ.envs  # type: ignore[attr-defined] # noqa: B018 - resolves it
+        environ = file(release, "environ.py")
+        environ.EnvField._allow_set_name = True  # noqa: SLF001 - the release's own seal
+        environ.envs  # noqa: B018 - resolves it
 
 
 def fresh(release: LazyRelease, sources: Mapping[str, str] | None = None) -> LazyRelease:

@@ -11,7 +11,8 @@ import copy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
+    from typing import Any
 
     from drafter_contracts.engines.scan.lazy import LazyRelease
 
@@ -41,10 +42,10 @@ class FieldInfo:
         self.type = annotation
         declared = default if isinstance(default, Field) else Field(default=default)
         self.default = declared.default
-        self.default_factory = declared.default_factory
+        self.default_factory: object = declared.default_factory
         if isinstance(self.default, (list, dict, set)):
             held = self.default
-            self.default_factory: object = lambda: copy.copy(held)
+            self.default_factory = lambda: copy.copy(held)
             self.default = NODEFAULT
 
     @property
@@ -81,7 +82,7 @@ class Struct(metaclass=StructMeta):
         given = dict(zip((field.name for field in fields), args, strict=False), **kwargs)
         unknown = set(given) - {field.name for field in fields}
         if unknown:
-            raise TypeError(f"unexpected keyword argument {sorted(unknown)[0]!r}")
+            raise TypeError(f"unexpected keyword argument {min(unknown)!r}")
         for field in fields:
             if field.name in given:
                 value = given[field.name]
@@ -101,7 +102,7 @@ class Struct(metaclass=StructMeta):
 
     def __eq__(self, other: object) -> bool:
         """As msgspec's: the same type with the same values."""
-        return type(self) is type(other) and self._values() == other._values()  # type: ignore[attr-defined]
+        return type(self) is type(other) and self._values() == other._values()
 
     def __hash__(self) -> int:
         return hash((type(self).__name__, self._values()))
@@ -111,12 +112,14 @@ class Struct(metaclass=StructMeta):
         return f"{type(self).__name__}({shown})"
 
 
-def defstruct(name: str, fields: object, *, bases: object = (), namespace: object = None, **_options: object) -> type:
+def defstruct(
+    name: str, fields: Iterable[Any], *, bases: object = (), namespace: object = None, **_options: object
+) -> type:
     """`msgspec.defstruct`."""
     names: dict[str, object] = dict(namespace or {})  # type: ignore[call-overload]
     annotations: dict[str, object] = {}
-    for field in fields:  # type: ignore[attr-defined]
-        parts = (field, object) if isinstance(field, str) else field
+    for field in fields:
+        parts: tuple[Any, ...] = (field, object) if isinstance(field, str) else tuple(field)
         annotations[parts[0]] = parts[1]
         if len(parts) > 2:
             names[parts[0]] = parts[2]
@@ -127,11 +130,11 @@ def defstruct(name: str, fields: object, *, bases: object = (), namespace: objec
 def install(release: LazyRelease) -> None:
     """Put these at msgspec's names for the release's imports."""
 
-    def replace(value: object, **changes: object) -> object:
-        return type(value)(**{f.name: getattr(value, f.name) for f in value._struct_fields} | changes)  # type: ignore[attr-defined]
-
     def asdict(value: object) -> dict[str, object]:
-        return {f.name: getattr(value, f.name) for f in value._struct_fields}  # type: ignore[attr-defined]
+        return {field.name: getattr(value, field.name) for field in vars(type(value))["_struct_fields"]}
+
+    def replace(value: object, **changes: object) -> object:
+        return type(value)(**{**asdict(value), **changes})
 
     names: dict[str, Callable[..., object] | object] = {
         "Struct": Struct,

@@ -73,7 +73,13 @@ def _facts(s: Situation) -> dict[str, object]:
     extra: dict[str, object] = {
         "algorithm": s.serving.speculation.algorithm,
         "architecture": s.target.architecture if s.target is not None else "",
+        "cuda_graphs": s.serving.cuda_graphs,
+        "environment": s.serving.invocation.environment,
+        "drafter": s.draft_config,
     }
+    taps = eager_taps(s)
+    if taps is not None:
+        extra["taps"] = len(taps)
     return {**s.serving.arguments.values, **extra}
 
 

@@ -169,11 +169,12 @@ class Observations(msgspec.Struct):
     files: list[str] = []
 
 
-def derive(tree: SourceTree) -> tuple[DraftersPart, set[str]]:
+def derive(tree: SourceTree, *, allow_unconfined: bool = False) -> tuple[DraftersPart, set[str]]:
     """Derive this part of a profile.
 
     Args:
         tree: The release.
+        allow_unconfined: See `sandbox.run_probe`.
 
     Returns:
         The part, and the files of the release that it rests on.
@@ -182,7 +183,8 @@ def derive(tree: SourceTree) -> tuple[DraftersPart, set[str]]:
         ScanError: The probe could not run.
     """
     payload: dict[str, object] = {"names": [list(group) for group in WELL_KNOWN]}
-    seen = msgspec.convert(run_probe("drafters", tree.sources(SOURCES), payload), Observations)
+    answer = run_probe("drafters", tree.sources(SOURCES), payload, allow_unconfined=allow_unconfined)
+    seen = msgspec.convert(answer, Observations)
     drafters = {name: fit(name, one) for name, one in sorted(seen.classes.items())}
     files = set(seen.files) | {one.file for one in seen.classes.values()}
     return DraftersPart(drafters, dict(sorted(seen.rewrites.items()))), files

@@ -212,12 +212,15 @@ def _shifts(cases: Sequence[Case]) -> Iterator[tuple[Shift, ...]]:
 
 
 def _guards(cases: Sequence[Case]) -> tuple[Guard, ...]:
-    """Refusals that hold without exception: whenever the condition holds, the setter raises that error."""
+    """Refusals that hold without exception: whenever the condition holds, the setter raises that error.
+
+    An IndexError is no refusal but a boundary that there is no layer for: `Region` says that.
+    """
     found = []
     for condition in _GUARDS:
         hit = [case for case in cases if case.ids is not None and _holds(condition, case.ids, case.n)]
         errors = {case.error for case in hit if case.phase == "setter"}
-        if hit and len(errors) == 1 and all(case.phase == "setter" for case in hit):
+        if hit and len(errors) == 1 and "IndexError" not in errors and all(case.phase == "setter" for case in hit):
             found.append(Guard(condition, errors.pop()))
     return _irredundant(tuple(found), cases)
 

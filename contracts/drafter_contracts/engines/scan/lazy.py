@@ -12,6 +12,7 @@ from __future__ import annotations
 import __future__
 import ast
 import builtins
+import contextlib
 import importlib
 import sys
 from types import FunctionType
@@ -89,6 +90,18 @@ class ModuleIndex:
             self.names.setdefault(name, []).append(Definition(node, branches))
         for name in _mutated_names(node):
             self.names.setdefault(name, []).append(Definition(node, branches, mutates=True))
+
+    def readers(self, name: str, line: int) -> list[tuple[str, Definition]]:
+        """Names whose defining statement stands before a line and reads `name` when executed."""
+        return [
+            (other, definition)
+            for other, definitions in self.names.items()
+            for definition in definitions
+            if definition.node.lineno < line
+            and not definition.mutates
+            and other != name
+            and any(isinstance(n, ast.Name) and n.id == name for n in _immediate(definition.node))
+        ]
 
 
 def _bound_names(node: ast.stmt) -> list[str]:
@@ -262,31 +275,47 @@ class LazyModule:
         return any(isinstance(d.node, kinds) and not d.mutates for d in self._index.names.get(name, ()))
 
     def _execute_all(self, name: str, definitions: list[Definition]) -> object:
-        assigned = any(isinstance(d.node, (ast.Assign, ast.AnnAssign)) and not d.mutates for d in definitions)
-        definitions = [d for d in definitions if assigned or not d.mutates]
-        live = [d for d in definitions if self._live(d)]
-        dead = [d for d in definitions if d not in live and not d.mutates]
-        failure: Exception | None = None
-        for definition in live:
-            try:
-                self._execute(definition, name)
-                failure = None
-            except Exception as error:  # noqa: BLE001 - any failure of the release's statement
-                if definition.mutates:
-                    self._release.problems.append(f"{self._path}:{definition.node.lineno}: {error!r}")
-                else:
-                    failure = error
-        for definition in [] if dict.__contains__(self._names, name) else reversed(dead):
-            try:
-                self._execute(definition, name)
-                return dict.__getitem__(self._names, name)
-            except Exception as error:  # noqa: BLE001 - as above
-                failure = failure or error
-        if failure is not None and not dict.__contains__(self._names, name):
+        """Execute what binds a name, in source order, then what changes its value in place."""
+        binding = [d for d in definitions if not d.mutates]
+        live = [d for d in binding if self._live(d)]
+        failure = self._try(name, live)
+        if failure is not None or not live:
+            dict.pop(self._names, name, None)
+            for definition in reversed([d for d in binding if d not in live]):
+                if self._try(name, [definition]) is None:
+                    failure = None
+                    break
+        if failure is not None:
             raise failure
         if not dict.__contains__(self._names, name):
             raise KeyError(name)
+        if not all(isinstance(d.node, (ast.Import, ast.ImportFrom)) for d in binding):
+            for change in definitions:
+                if change.mutates and self._live(change):
+                    self._change(name, change)
         return dict.__getitem__(self._names, name)
+
+    def _try(self, name: str, definitions: list[Definition]) -> Exception | None:
+        """Execute statements; the failure of the last one, if it failed."""
+        failure: Exception | None = None
+        for definition in definitions:
+            failure = None
+            try:
+                self._execute(definition, name)
+            except Exception as error:  # noqa: BLE001 - any failure of the release's statement
+                failure = error
+        return failure
+
+    def _change(self, name: str, change: Definition) -> None:
+        """Execute a statement that changes a value in place: after all that stands before it and reads the value."""
+        for other, earlier in self._index.readers(name, change.node.lineno):
+            if not dict.__contains__(self._names, other) and other not in self._resolving and self._live(earlier):
+                with contextlib.suppress(Exception):
+                    self.resolve(other)
+        try:
+            self._execute(change, name)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._release.problems.append(f"{self._path}:{change.node.lineno}: {error!r}")
 
     def _live(self, definition: Definition) -> bool:
         """Whether the branches around a statement are the ones that would be taken."""

@@ -1,0 +1,155 @@
+"""A release that attacks the scan: whatever it tries is contained, and reported as a scan that failed."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+from drafter_contracts.engines.scan import sandbox
+from drafter_contracts.engines.scan.sandbox import run_probe
+from drafter_contracts.engines.scan.targets import derive
+from drafter_contracts.engines.scan.tree import open_tree
+from drafter_contracts.errors import ScanError
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the system-call filter is Linux's")
+
+#: The usual way out of restricted builtins: any class whose functions come from a module that imported sys.
+REACH = """
+def _reach():
+    for cls in ().__class__.__base__.__subclasses__():
+        names = getattr(getattr(cls, "__init__", None), "__globals__", None)
+        if names and "sys" in names:
+            return names["sys"].modules
+    raise RuntimeError("no way out")
+"""
+
+
+def release(tmp_path, body):
+    """A release whose only model file is `body`."""
+    models = tmp_path / "sglang" / "srt" / "models"
+    models.mkdir(parents=True)
+    (tmp_path / "sglang" / "version.py").write_text('__version__ = "9.9.9"\n')
+    (models / "evil.py").write_text(body)
+    return open_tree(str(tmp_path))
+
+
+def attack(tmp_path, statement):
+    """Run a release that reaches the real interpreter and executes `statement` with `modules` in hand."""
+    body = (
+        f"{REACH}\ndef _attack():\n    modules = _reach()\n    {statement}\n    return []\n\nEntryClass = _attack()\n"
+    )
+    return derive(release(tmp_path, body))
+
+
+@pytest.mark.parametrize("name", ["open", "eval", "exec", "compile", "input", "breakpoint"])
+def test_dangerous_builtins_do_not_exist(tmp_path, name):
+    with pytest.raises(ScanError) as caught:
+        derive(release(tmp_path, f"EntryClass = {name}('x')\n"))
+    assert name in caught.value.actual
+
+
+def test_modules_that_open_things_are_stand_ins(tmp_path):
+    body = (
+        "import os, socket, subprocess, pathlib, shutil, ctypes\n"
+        "os.system('touch /tmp/never'); subprocess.run(['true']); pathlib.Path('/etc/passwd').read_text()\n"
+        "EntryClass = [socket.socket(), ctypes.CDLL(None), shutil.rmtree('/')]\n"
+    )
+    captured, _ = derive(release(tmp_path, body))
+    assert captured.targets == {}
+
+
+@pytest.mark.parametrize(
+    ("statement", "event"),
+    [
+        ("modules['io'].open('/etc/passwd')", "open"),
+        ("modules['builtins'].open('written-by-the-release', 'w')", "open"),
+        ("modules['os'].system('true')", "os.system"),
+        ("modules['os'].fork()", "os.fork"),
+        ("modules['os'].listdir('/')", "os.listdir"),
+        ("modules['os'].kill(1, 9)", "os.kill"),
+        ("modules['ctypes'].CDLL(None)", "ctypes.dlopen"),
+    ],
+)
+def test_the_real_interpreter_is_watched(tmp_path, monkeypatch, statement, event):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ScanError) as caught:
+        attack(tmp_path, statement)
+    assert caught.value.message == "the release tried something forbidden"
+    assert caught.value.actual.startswith(event)
+    assert sorted(os.listdir(tmp_path)) == ["sglang"]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "modules['os'].stat('/etc/passwd')",
+        "modules['os'].getppid()",
+        "modules['os'].pipe()",
+        "modules['os'].dup(1)",
+        "modules['time'].sleep(1)",
+    ],
+)
+def test_system_calls_beyond_computing_kill_the_child(tmp_path, statement):
+    with pytest.raises(ScanError) as caught:
+        attack(tmp_path, statement)
+    assert (caught.value.message, caught.value.actual) == ("the release made a forbidden system call", "SIGSYS")
+
+
+def test_an_audit_hook_cannot_be_talked_out_of(tmp_path):
+    with pytest.raises(ScanError, match="forbidden"):
+        attack(tmp_path, "modules['sys'].addaudithook(print)")
+
+
+def test_an_answer_that_is_not_ours_is_refused(tmp_path):
+    forged = 'b\'{"result": {"architectures": {}, "failed": {}}, "files": []}\''
+    with pytest.raises(ScanError, match="did not answer"):
+        attack(tmp_path, f"modules['os'].write(1, {forged}); modules['os']._exit(0)")
+
+
+def test_a_death_is_reported(tmp_path):
+    with pytest.raises(ScanError) as caught:
+        attack(tmp_path, "modules['os']._exit(3)")
+    assert caught.value.actual == "exit status 3"
+
+
+def test_flooding_the_output_is_stopped(tmp_path, monkeypatch):
+    monkeypatch.setattr(sandbox.limits, "scan_answer_max_bytes", 1 << 20)
+    with pytest.raises(ScanError, match="more than an answer can be"):
+        attack(tmp_path, "[modules['os'].write(1, b'x' * 65536) for _ in range(100000)]")
+
+
+def test_an_endless_loop_is_stopped(tmp_path):
+    tree = release(tmp_path, "def f():\n    while True:\n        pass\nEntryClass = f()\n")
+    with pytest.raises(ScanError) as caught:
+        run_probe("census", tree.sources(), {}, seconds=1)
+    assert caught.value.actual in ("SIGXCPU", "SIGKILL")
+
+
+def test_a_memory_bomb_is_stopped(tmp_path):
+    with pytest.raises(ScanError) as caught:
+        derive(release(tmp_path, "EntryClass = [bytearray(1 << 36)]\n"))
+    assert "MemoryError" in caught.value.actual
+
+
+def test_leaving_the_interpreter_is_reported(tmp_path):
+    with pytest.raises(ScanError) as caught:
+        derive(release(tmp_path, "def f():\n    raise SystemExit(0)\nEntryClass = f()\n"))
+    assert "SystemExit" in caught.value.actual
+
+
+def test_without_a_filter_nothing_is_executed(tmp_path, monkeypatch):
+    path, work = sandbox._BOOT.split("from drafter_contracts", 1)
+    cleared = "from drafter_contracts.engines.scan import confine; confine._CALLS.clear(); from drafter_contracts"
+    monkeypatch.setattr(sandbox, "_BOOT", path + cleared + work)
+    tree = release(tmp_path, "class Model:\n    pass\nEntryClass = Model\n")
+    with pytest.raises(ScanError, match="cannot lock a scan in"):
+        run_probe("census", tree.sources(), {})
+    allowed = run_probe("census", tree.sources(), {}, allow_unconfined=True)
+    assert allowed["architectures"] == {"Model": "models/evil.py"}
+
+
+def test_an_answer_repeats_exactly(tmp_path):
+    tree = release(tmp_path, "class Model:\n    pass\nEntryClass = [Model, type('Other', (), {})]\n")
+    assert run_probe("census", tree.sources(), {}) == run_probe("census", tree.sources(), {})

@@ -29,8 +29,9 @@ class Flag(msgspec.Struct, frozen=True, omit_defaults=True):
             "store_true", "store_const", "ignore" (nothing is set), "refuse" (the launch stops), or else its class
             name (values are kept as text).
         type: How a value's text becomes a value: "str", "int", "float", "json" (`json.loads`), "nullable_str"
-            ("" and "None" become None), "human_int" (1k, 25.6k, 1Ki), or "?NAME": the release's converter NAME
-            behaves like none of these, so that its values are neither converted nor judged.
+            ("" and "None" become None), "human_int" (1k, 25.6k, 1Ki), "strict_json" (no NaN); "json?NAME": JSON, of
+            which the release's converter NAME accepts only some; "?NAME": NAME behaves like none of these, so that
+            its values are neither converted nor judged.
         nargs: argparse's nargs as text ("", "+", "*", "?", "2").
         choices: Accepted values, or None.
         default: Value when absent, converted (JSON values only).

@@ -202,7 +202,7 @@ class _Reader:
         try:
             value = convert(flag.type, text)
         except ValueError:
-            self.problem("bad_value", name, text, _KINDS.get(flag.type, flag.type))
+            self.problem("bad_value", name, text, _KINDS.get(flag.type.partition("?")[0], flag.type))
             return _REFUSED
         if flag.choices is not None and value not in flag.choices:
             expected = ", ".join(str(choice) for choice in flag.choices)
@@ -212,7 +212,13 @@ class _Reader:
 
 
 _REFUSED = object()
-_KINDS = {"int": "an integer", "float": "a number", "json": "JSON", "human_int": "an integer, e.g. 1000, 1k or 1Ki"}
+_KINDS = {
+    "int": "an integer",
+    "float": "a number",
+    "json": "JSON",
+    "strict_json": "JSON",
+    "human_int": "an integer, e.g. 1000, 1k or 1Ki",
+}
 
 
 def nearest_name(written: str, known: Sequence[str] | dict[str, Flag]) -> str:

@@ -31,6 +31,16 @@ def _json(text: str) -> object:
         return loads(text)
 
 
+def _strict_json(text: str) -> object:
+    """JSON without NaN and Infinity."""
+    import msgspec
+
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise ValueError(str(error)) from None
+
+
 def _nullable_str(text: str) -> str | None:
     return None if not text or text == "None" else text
 
@@ -63,6 +73,7 @@ CONVERTERS: dict[str, Callable[[str], object]] = {
     "int": int,
     "float": float,
     "json": _json,
+    "strict_json": _strict_json,
     "nullable_str": _nullable_str,
     "human_int": _human_int,
 }
@@ -72,13 +83,14 @@ def convert(type_name: str, text: str) -> object:
     """A value's text as the release's converter would make it.
 
     Args:
-        type_name: A key of `CONVERTERS`, or "?NAME" for a converter that behaves like none: text stays text.
+        type_name: A key of `CONVERTERS`; "json?NAME": JSON, of which the release's NAME accepts only some; or "?NAME"
+            for a converter that behaves like none: text stays text.
         text: The value as written.
 
     Raises:
         ValueError: The converter refuses the text.
     """
-    converter = CONVERTERS.get(type_name, _text)
+    converter = CONVERTERS.get(type_name.partition("?")[0], _text)
     try:
         return converter(text)
     except TypeError as error:

@@ -31,7 +31,7 @@ def assemble(tree: SourceTree, *, allow_unconfined: bool = False) -> Profile:
     used |= files
     drafting, files = drafters.derive(tree)
     used |= files
-    launched, files = launch.derive(tree)
+    launched, files = launch.derive(tree, allow_unconfined=allow_unconfined)
     used |= files
     widths, files = buffers.derive(tree)
     used |= files

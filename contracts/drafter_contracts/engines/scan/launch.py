@@ -31,8 +31,9 @@ class Derivation:
         unknown: What could not be derived, to why.
     """
 
-    def __init__(self, tree: SourceTree) -> None:
+    def __init__(self, tree: SourceTree, *, allow_unconfined: bool) -> None:
         self.tree = tree
+        self.allow_unconfined = allow_unconfined
         self.sources = tree.sources()
         self.files: set[str] = set()
         self.unknown: dict[str, str] = {}
@@ -40,7 +41,7 @@ class Derivation:
 
     def ask(self, payload: dict[str, object]) -> dict[str, Any]:
         """One run of the probe."""
-        answer: dict[str, Any] = run_probe(PROBE, self.sources, payload)
+        answer: dict[str, Any] = run_probe(PROBE, self.sources, payload, allow_unconfined=self.allow_unconfined)
         self.files.update(answer.pop("files"))
         return answer
 
@@ -125,16 +126,19 @@ class Derivation:
         )
 
 
-def derive(tree: SourceTree) -> tuple[LaunchRules, set[str]]:
-    """All of `LaunchRules` except `overrides`, and the files of the release that were executed.
+def derive(tree: SourceTree, *, allow_unconfined: bool = False) -> tuple[LaunchRules, set[str]]:
+    """What a release does with a launch command, and the files of the release that were executed.
+
+    `overrides`, `draft_quantization`, `draft_context` and `quantization_files` are derived elsewhere.
 
     Args:
         tree: The release.
+        allow_unconfined: See `sandbox.run_probe`.
 
     Raises:
         ScanError: Its options cannot be listed at all.
     """
-    work = Derivation(tree)
+    work = Derivation(tree, allow_unconfined=allow_unconfined)
     flags = work.flags()
     table: dict[str, Flag] = {}
     for flag in flags:

@@ -84,9 +84,9 @@ READ = """
 TOP_FIRST = """
             self.use_aux = True
             config = draft_model_config.hf_config
-            ids = getattr(config, "eagle_aux_hidden_state_layer_ids", None)
+            ids = (getattr(config, "zz_config", None) or {}).get("layers")
             if ids is None:
-                ids = (getattr(config, "eagle_config", None) or {}).get("ids")
+                ids = getattr(config, "eagle_aux_hidden_state_layer_ids", None)
             self.layer_ids = None if ids is None else [int(i) for i in ids]
 """
 
@@ -162,7 +162,7 @@ def test_the_key_its_switch_and_the_silent_fall_back_are_found_in_the_middle_of_
 def test_keys_come_in_the_precedence_that_the_code_has_not_in_alphabetical_order():
     part, _ = derive(release(read=TOP_FIRST))
     reading = part.readings["EAGLE3"]
-    assert reading.keys == ("eagle_aux_hidden_state_layer_ids", "eagle_config.ids")
+    assert reading.keys == ("zz_config.layers", "eagle_aux_hidden_state_layer_ids")
     assert (reading.broken, reading.coerces, reading.switch) == ("error", True, "")
 
 
@@ -309,18 +309,22 @@ def test_the_known_spread_is_recognised_with_its_refusals_and_any_other_is_not()
         ),
         (
             "server_args.json_model_override_args",
-            "for key, value in model_override_args.items():\n"
-            "    held = getattr(config, key, None)\n"
-            "    if key == 'rope_scaling' and isinstance(held, dict):\n"
-            "        value = {**held, **value}\n"
-            "    setattr(config, key, value)",
+            (
+                "for key, value in model_override_args.items():\n"
+                "    held = getattr(config, key, None)\n"
+                "    if key == 'rope_scaling' and isinstance(held, dict):\n"
+                "        value = {**held, **value}\n"
+                "    setattr(config, key, value)"
+            ),
             (True, "replace", ("rope_scaling",)),
         ),
         (
             "server_args.json_model_override_args",
-            "for key, value in model_override_args.items():\n"
-            "    held = getattr(config, key, None)\n"
-            "    setattr(config, key, {**held, **value} if isinstance(held, dict) else value)",
+            (
+                "for key, value in model_override_args.items():\n"
+                "    held = getattr(config, key, None)\n"
+                "    setattr(config, key, {**held, **value} if isinstance(held, dict) else value)"
+            ),
             (True, "unknown", ("dflash_config", "eagle_config", "rope_parameters", "rope_scaling")),
         ),
     ],

@@ -106,7 +106,9 @@ def _effective_config(
 def _draft_class(profile: Profile | None, drafter: DrafterFacts | None) -> Drafter | None:
     if profile is None or drafter is None:
         return None
-    return next((profile.drafters[name] for name in drafter.architectures if name in profile.drafters), None)
+    # A target's own MTP layers are named by the target's class; in draft mode the release loads another.
+    names = [profile.rewrites.get(name, name) for name in drafter.architectures]
+    return next((profile.drafters[name] for name in names if name in profile.drafters), None)
 
 
 def _stated(

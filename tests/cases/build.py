@@ -146,7 +146,9 @@ def write_eagle(folder: Path, case: dict, target: dict) -> None:
         "fc.weight": ("BF16", (hidden, 2 * hidden)),
         "embed_tokens.weight": ("BF16", (target["vocab_size"], hidden)),
     }
-    write_skeleton(str(folder), config, tensors | _layer("layers.0", hidden, attention_input=hidden))
+    layer = _layer("layers.0", hidden, attention_input=hidden)
+    del layer["layers.0.input_layernorm.weight"]  # EAGLE heads have no norm on the input of their first layer
+    write_skeleton(str(folder), config, tensors | layer)
 
 
 def write_block(folder: Path, case: dict, target: dict, ids: list[int] | None, *, architecture: str, taps: int) -> None:

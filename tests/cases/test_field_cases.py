@@ -196,3 +196,35 @@ def test_case(name, tmp_path):
     assert set(expected["codes"]) <= entries(verdict), told(verdict)
     if expected["verdict"] == "allow":
         assert entries(verdict) == set(), told(verdict)
+
+
+#: Cases whose facts call the ids inputs of layers, the engine's numbering included. The releases themselves add one
+#: to every id of these targets (source of each finding), so that the same numbers in `eagle_config` are one late.
+ONE_LATE = [
+    "c06-random-embed-sglang",
+    "e01-repackaged",
+    "e04-multi-layer-eagle3",
+    "g01-topk1-draft24",
+    "g12-k-copied-to-sglang",
+    "h01-quant-explicit-sglang",
+    "i01-maxpos-2048",
+    "j02-thinking-mode",
+]
+
+
+@pytest.mark.parametrize("name", ONE_LATE)
+def test_the_same_numbers_written_unchanged_are_one_layer_late(name, tmp_path):
+    verdict = judge(request(CASES[name], tmp_path, raw=True))
+    assert verdict.decision == "refuse", told(verdict)
+    late = next(finding for finding in verdict.findings if finding.code == "CAPTURE_LAYERS")
+    first = trained(CASES[name])[0]
+    assert f"boundary {first} (output of layer {first - 1}) becomes boundary {first + 1}" in late.message
+    assert "set_eagle3_layers_to_capture" in late.source
+    assert str([boundary - 1 for boundary in trained(CASES[name])]) in late.remedy
+
+
+def test_positions_are_widened_only_where_the_variable_allows_it(tmp_path):
+    """The report's engine widened by itself; every release does so only with the variable, and raises without."""
+    verdict = judge(request(CASES["i01-maxpos-2048-override"], tmp_path, raw=False))
+    assert verdict.decision == "refuse", told(verdict)
+    assert ALLOW_LONGER in next(f for f in verdict.findings if f.code == "CONTEXT").remedy

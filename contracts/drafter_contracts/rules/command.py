@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from drafter_contracts.rules.rule import Rule, engine
-from drafter_contracts.verdict import NOTE, REFUSE, UNKNOWN, Finding
+from drafter_contracts.verdict import NOTE, REFUSE, UNKNOWN, WARN, Finding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,6 +77,24 @@ def deprecated(s: Situation) -> Outcome:
     )
 
 
+def ignored(s: Situation) -> Outcome:
+    """Options that the release accepts and does nothing with are said."""
+    if s.profile is None:
+        return None
+    spelled = s.serving.arguments.spelled
+    return tuple(
+        Finding(
+            "ARGUMENT_IGNORED",
+            WARN,
+            f"{engine(s)} does nothing with {spelled.get(dest, dest)}: {why}",
+            actual=spelled.get(dest, dest),
+            source=f"argument parser of {engine(s)}",
+            remedy="Leave it out, or give the option that took its place.",
+        )
+        for dest, why in s.serving.arguments.ignored.items()
+    )
+
+
 RULES = (
     Rule(
         "ENGINE_UNKNOWN",
@@ -93,6 +111,14 @@ RULES = (
         "https://github.com/sgl-project/sglang/blob/v0.5.9/python/sglang/srt/server_args.py",
         ("R13",),
         arguments,
+    ),
+    Rule(
+        "ARGUMENT_IGNORED",
+        "Every option given has an effect",
+        "An option that a release accepts and drops makes people measure another configuration than they wrote.",
+        "https://github.com/sgl-project/sglang/blob/v0.5.23/python/sglang/srt/server_args.py",
+        ("R13",),
+        ignored,
     ),
     Rule(
         "ARGUMENT_DEPRECATED",

@@ -49,7 +49,7 @@ def known_class(s: Situation) -> Outcome:
     if s.drafter.method == NEXTN or algorithm == "STANDALONE":
         return _known_model(s, names)
     if s.draft_class is not None:
-        return ()
+        return _other_kind(s, s.draft_class.kind)
     speculators = _speculators_format(s)
     base = [name for name in names if name in s.profile.targets]
     wanted = sorted(name for name, known in s.profile.drafters.items() if known.kind in SERVES.get(algorithm, ()))
@@ -65,6 +65,27 @@ def known_class(s: Situation) -> Outcome:
             if wanted
             else "a known class",
             actual=", ".join(names) or "nothing",
+            source="config.json: architectures",
+            remedy=_class_remedy(s, wanted),
+        ),
+    )
+
+
+def _other_kind(s: Situation, kind: str) -> Outcome:
+    """The class named is one for another kind of drafter than this one is."""
+    algorithm = s.serving.speculation.algorithm
+    served = SERVES.get(algorithm, ())
+    if s.drafter is None or s.profile is None or not kind or kind in served or s.drafter.method not in served:
+        return ()
+    wanted = sorted(name for name, known in s.profile.drafters.items() if known.kind in served)
+    return (
+        Finding(
+            "DRAFT_CLASS",
+            REFUSE,
+            f"{drafter(s)} is a drafter for {s.drafter.method}, and its config names {s.drafter.architectures[0]},"
+            f" which {engine(s)} runs as {kind}",
+            expected=f"one of {', '.join(wanted[:6])}",
+            actual=s.drafter.architectures[0],
             source="config.json: architectures",
             remedy=_class_remedy(s, wanted),
         ),

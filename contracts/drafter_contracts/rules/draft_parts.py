@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from drafter_contracts.situation import Situation
 
 #: Tensors whose loss changes nothing: masks and buffers that the engine computes itself.
-_NEEDLESS = ("t2d", "rotary_emb", "inv_freq", "embed_tokens")
+#: (The bias of fc and the norms before it have rules of their own.)
+_NEEDLESS = ("fc.bias", "input_norm", "fc_norm", "t2d", "rotary_emb", "inv_freq", "embed_tokens")
 
 
 def draft_layers(s: Situation) -> Outcome:

@@ -124,6 +124,26 @@ def adjusted(s: Situation) -> Outcome:
     return tuple(found)
 
 
+def untold(s: Situation) -> Outcome:
+    """What the release makes of the speculative arguments can be told from its profile."""
+    speculation = s.serving.speculation
+    if s.profile is None or not speculation.algorithm or speculation.failure:
+        return None
+    if not speculation.unknown:
+        return ()
+    return (
+        Finding(
+            "SPECULATION_UNTOLD",
+            WARN,
+            f"what {engine(s)} makes of the speculative arguments cannot be told: {speculation.unknown}",
+            expected="steps, topk and draft tokens as the engine will use them",
+            actual="not known; they are not checked against the tree or the trained block",
+            source=_source(s),
+            remedy=f"Read the values that the engine logs at start, and give all three of {_FLAGS}.",
+        ),
+    )
+
+
 def tree(s: Situation) -> Outcome:
     """The tree of drafted candidates holds as many tokens as are asked for."""
     steps, topk, tokens = s.serving.speculation.effective
@@ -261,6 +281,14 @@ RULES = (
         "https://github.com/sgl-project/SpecForge/issues/310",
         ("R13",),
         adjusted,
+    ),
+    Rule(
+        "SPECULATION_UNTOLD",
+        "What the release makes of the numbers is known",
+        "Numbers that nobody computed are not checked: a launch may fail or draft less than it says.",
+        "https://github.com/sgl-project/sglang/blob/v0.5.12/python/sglang/srt/server_args.py",
+        ("R13",),
+        untold,
     ),
     Rule(
         "SPECULATION_TREE",

@@ -143,6 +143,7 @@ class Scene:
         self.targets = None
         self.drafters = None
         self.buffers = {}
+        self.rewrites = {}
         self.flags = ("--speculative-draft-model-quantization", "--speculative-draft-attention-backend")
 
     def edit(self, part, **changes):
@@ -170,6 +171,7 @@ class Scene:
             targets=targets,
             drafters=drafters,
             buffers=self.buffers,
+            rewrites=self.rewrites,
             launch=launch,
         )
 

@@ -260,3 +260,21 @@ def test_a_class_that_takes_another_number_for_the_depth_refuses_ids_beyond_it(s
     assert "Set num_target_layers to the target's depth, 32," in found.remedy
     scene.config["num_target_layers"] = 32
     assert scene.verdict().decision == "allow"
+
+
+def test_a_class_of_another_kind_than_the_tensors_is_refused(scene):
+    scene.drafters = {"LlamaForCausalLMEagle": Drafter("EAGLE"), "LlamaForCausalLMEagle3": scene.draft_class}
+    scene.edit("facts", architectures=("LlamaForCausalLMEagle",))
+    found = scene.finding("DRAFT_CLASS")
+    assert found.severity == REFUSE
+    assert "runs as EAGLE" in found.message
+    assert found.expected == "one of LlamaForCausalLMEagle3"
+
+
+def test_a_head_named_like_its_target_is_the_class_that_the_release_loads_for_it(scene):
+    scene.edit("speculation", algorithm="EAGLE", stated_algorithm="NEXTN")
+    scene.edit("facts", method="NEXTN", architectures=("LlamaForCausalLM",), fc=None, tensors=())
+    scene.drafters = {"LlamaForCausalLMNextN": Drafter("NEXTN", source=scene.draft_class.source)}
+    scene.rewrites = {"LlamaForCausalLM": "LlamaForCausalLMNextN"}
+    assert scene.situation().draft_class.kind == "NEXTN"
+    assert scene.verdict().decision == "allow"

@@ -122,3 +122,17 @@ def test_arguments_that_the_parser_refuses_are_all_named(scene):
     assert refused[0].remedy == "Did you mean --speculative-num-steps?"
     assert refused[1].expected == "fa3, triton"
     assert "calls --tp deprecated" in scene.finding("ARGUMENT_DEPRECATED").message
+
+
+def test_numbers_that_cannot_be_told_are_said_and_not_checked(scene):
+    scene.edit("speculation", effective=(None, None, None), unknown="adaptive steps")
+    verdict = scene.verdict()
+    assert scene.codes() == {"SPECULATION_UNTOLD": WARN}
+    assert "SPECULATION_TREE" not in verdict.checked
+
+
+def test_an_option_without_effect_is_said(scene):
+    scene.arguments = Arguments(
+        ignored={"enable_beta_spec": "removed"}, spelled={"enable_beta_spec": "--enable-beta-spec"}
+    )
+    assert "does nothing with --enable-beta-spec" in scene.finding("ARGUMENT_IGNORED").message

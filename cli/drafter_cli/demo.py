@@ -28,19 +28,22 @@ from drafter_cli.demo_guard import guarded_launches
 from drafter_cli.gate import ENGINE, judge
 from drafter_cli.gate_options import Request
 from drafter_cli.terminal import BLUE, BOLD, DIM, GREEN, RED, YELLOW, Style, colours, wrap, write
+from drafter_contracts.engines.capture import requested_boundaries
+from drafter_contracts.engines.profile import FITTED, Guard
 from drafter_contracts.engines.store import load_profile, releases
-from drafter_contracts.layout import describe_taps, layout_from_output_ids
+from drafter_contracts.layout import Tap, describe_taps, layout_from_output_ids
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from drafter_contracts.verdict import Finding, Verdict
 
 METHOD = "EAGLE3"
 WRONG_FIX = (-1, 2, 30)
 _COLOURS = {"allow": GREEN, "warn": YELLOW, "refuse": RED, "unknown": BLUE}
 _INDENT = " " * 16
+_LABEL = 18
+#: Directories, relative to where the story is told, so that messages stay short.
+_NAMES = {WRONG_FIX: "drafter-wrong-fix", TRAINED_OUTPUT_IDS: "drafter"}
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -60,23 +63,16 @@ class Question(msgspec.Struct, frozen=True):
 
 
 class Stage:
-    """The files of the story, made when they are first needed, and the gate's answers about them.
-
-    Args:
-        folder: Where the files go.
-    """
-
-    def __init__(self, folder: str) -> None:
-        self.folder = folder
+    """The files of the story, made in the working directory when first needed, and the gate's answers about them."""
 
     def target(self, architecture: str) -> str:
         """Directory of a target of this class."""
-        path = os.path.join(self.folder, "Kimi-K2.5" if architecture == KIMI else architecture)
+        path = "Kimi-K2.5" if architecture == KIMI else "DeepSeek-V3-shaped"
         return path if os.path.isdir(path) else write_target(path, architecture)
 
-    def drafter(self, ids: Sequence[int]) -> str:
+    def drafter(self, ids: tuple[int, ...]) -> str:
         """Directory of the drafter with these ids in its config."""
-        path = os.path.join(self.folder, "drafter-ids_" + "_".join(map(str, ids)))
+        path = _NAMES.get(ids, "drafter-edited")
         return path if os.path.isdir(path) else write_drafter(path, ids=ids)
 
     def launch(self, question: Question) -> tuple[str, ...]:
@@ -111,27 +107,30 @@ class Teller:
         """A paragraph."""
         write(wrap(text, indent="  "))
 
-    def row(self, label: str, verdict: Verdict, note: str = "") -> None:
+    def row(self, label: str, verdict: Verdict, note: str = "", asked: str = "") -> None:
         """A verdict on one line, and below it what would be captured and why it is refused."""
         word = self.style.paint(f"{verdict.decision.upper():<8}", BOLD, _COLOURS[verdict.decision])
         write(f"  {label:<14}{word}{self.style.paint(note, DIM)}".rstrip())
+        if asked:
+            self.detail("ids ask for", asked)
         for key in ("captures", "graph replay"):
             if key in verdict.context:
                 self.detail(key, verdict.context[key])
         for finding in refusals(verdict):
-            self.detail(finding.code, finding.message if "captures" not in verdict.context else "")
+            self.detail(finding.code, finding.message)
 
     def detail(self, label: str, text: str) -> None:
         """A line below a row."""
-        body = wrap(text, indent=_INDENT + " " * 16).lstrip(" ") if text else ""
-        write(f"{_INDENT}{self.style.paint(f'{label:<16}', DIM)}{body}".rstrip())
+        body = wrap(text, indent=_INDENT + " " * _LABEL).lstrip(" ")
+        write(f"{_INDENT}{self.style.paint(f'{label:<{_LABEL}}', DIM)}{body}".rstrip())
 
     def finding(self, finding: Finding) -> None:
         """A finding in full."""
         for label, text in (("expected", finding.expected), ("would be", finding.actual), ("source", finding.source)):
             if text:
                 self.detail(label, text)
-        self.detail(self.style.paint("remedy".ljust(16), GREEN) if self.style.on else "remedy", finding.remedy)
+        body = wrap(finding.remedy, indent=_INDENT + " " * _LABEL).lstrip(" ")
+        write(f"{_INDENT}{self.style.paint('remedy'.ljust(_LABEL), BOLD, GREEN)}{body}")
 
 
 def refusals(verdict: Verdict) -> tuple[Finding, ...]:
@@ -144,7 +143,20 @@ def has_hook(release: str, architecture: str) -> bool:
     return load_profile(ENGINE, release).capture_method(architecture, METHOD) is not None
 
 
-def introduce(stage: Stage, teller: Teller) -> None:
+def asked_for(question: Question) -> str:
+    """The boundaries that the release's own setter makes of the ids, each in both numberings."""
+    rule = load_profile(ENGINE, question.release).capture_method(question.architecture, METHOD)
+    if rule is None or rule.status != FITTED:
+        return ""
+    requested = requested_boundaries(rule, LAYERS, question.ids)
+    if isinstance(requested, Guard):
+        return f"{requested.error} from the setter"
+    real = describe_taps(tuple(Tap(boundary) for boundary in requested if boundary >= 0))
+    beyond = [str(boundary) for boundary in requested if boundary < 0]
+    return f"{real}; and {', '.join(beyond)}, which no target has" if beyond else real
+
+
+def introduce(teller: Teller) -> None:
     """Who is who."""
     shape = drafter_tensors()["fc.weight"][1]
     layout = layout_from_output_ids(TRAINED_OUTPUT_IDS, width=WIDTH, num_layers=LAYERS)
@@ -152,7 +164,7 @@ def introduce(stage: Stage, teller: Teller) -> None:
     teller.say(f"target    {KIMI}, {LAYERS} layers, hidden size {WIDTH}")
     teller.say(f"drafter   fc.weight {shape[0]} x {shape[1]} = {len(layout.taps)} states of {layout.widths[0]}")
     teller.say(f"trained   on {describe_taps(layout.taps)}")
-    teller.say(f"files     {stage.folder} (real headers, no weights)")
+    teller.say(f"files     {os.getcwd()} (real headers, no weights)")
 
 
 def wrong_fix(stage: Stage, teller: Teller) -> list[Verdict]:
@@ -160,17 +172,18 @@ def wrong_fix(stage: Stage, teller: Teller) -> list[Verdict]:
     teller.chapter(f"1. Served with ids {list(WRONG_FIX)}: the wrong fix, on every release")
     verdicts = []
     for release in releases(ENGINE):
-        verdict = stage.ask(Question(release, KIMI, WRONG_FIX))
-        verdicts.append(verdict)
-        teller.row(release, verdict, KIMI)
-        if not has_hook(release, KIMI) and has_hook(release, DEEPSEEK):
-            same = stage.ask(Question(release, DEEPSEEK, WRONG_FIX))
-            verdicts.append(same)
-            teller.row("", same, f"{DEEPSEEK} with the same numbers")
+        architectures = [KIMI] if has_hook(release, KIMI) or not has_hook(release, DEEPSEEK) else [KIMI, DEEPSEEK]
+        for architecture in architectures:
+            question = Question(release, architecture, WRONG_FIX)
+            verdict = stage.ask(question)
+            verdicts.append(verdict)
+            note = architecture if architecture == KIMI else f"{architecture} with the same numbers"
+            teller.row(release, verdict, note, asked_for(question))
     refused = sum(verdict.decision == "refuse" for verdict in verdicts)
+    shapes = sum(any(f.code.startswith("FC_") for f in refusals(verdict)) for verdict in verdicts)
     teller.say(
-        f"{refused} of {len(verdicts)} refused. The width of fc fits three taps wherever they"
-        " are taken: no shape in the checkpoint, the target or the engine tells these layouts from the right one."
+        f"{refused} of {len(verdicts)} refused, {shapes} of them for a width of fc: its columns fit three states"
+        " wherever they are taken."
     )
     return verdicts
 
@@ -232,17 +245,21 @@ def silent_steps(stage: Stage, teller: Teller) -> Verdict:
     return verdict
 
 
-def tell(folder: str, style: Style) -> bool:
-    """The whole story; returns whether the gate's answers are the ones that the story is about."""
-    stage, teller = Stage(folder), Teller(style)
-    introduce(stage, teller)
+def tell(style: Style) -> bool:
+    """The whole story, told in the working directory.
+
+    Returns:
+        Whether the gate's answers are the ones that the story is about.
+    """
+    stage, teller = Stage(), Teller(style)
+    introduce(teller)
     wrong = wrong_fix(stage, teller)
     right = right_ids(stage, teller)
     silent = silent_steps(stage, teller)
     teller.chapter("4. Guarded launches, as real processes")
     release = "0.5.12.post1"
     launches = [stage.launch(Question(release, _before_hook(release), ids)) for ids in (WRONG_FIX, TRAINED_OUTPUT_IDS)]
-    guarded = guarded_launches(folder, release, launches, teller.say)
+    guarded = guarded_launches(release, launches, teller.say)
     allowed = ("allow", "warn")
     return (
         all(verdict.decision == "refuse" for verdict in wrong)
@@ -255,7 +272,12 @@ def tell(folder: str, style: Style) -> bool:
 def main() -> int:
     """Tell it; returns 0 if every answer is as the story has it."""
     with tempfile.TemporaryDirectory(prefix="drafters-demo-") as folder:
-        as_told = tell(folder, Style(on=colours(sys.stdout)))
+        started_in = os.getcwd()
+        os.chdir(folder)
+        try:
+            as_told = tell(Style(on=colours(sys.stdout)))
+        finally:
+            os.chdir(started_in)
     write("\nEvery verdict above was computed from the shipped profiles." if as_told else "\nThe gate disagrees.")
     return 0 if as_told else 1
 

@@ -20,11 +20,10 @@ exit {status}
 """
 
 
-def guarded_launches(folder: str, release: str, launches: Sequence[Sequence[str]], say: Callable[[str], None]) -> bool:
-    """Run `drafters guard` on a mismatched and on a matching launch.
+def guarded_launches(release: str, launches: Sequence[Sequence[str]], say: Callable[[str], None]) -> bool:
+    """Run `drafters guard` on a mismatched and on a matching launch; the stand-in engine goes into `./bin`.
 
     Args:
-        folder: Where the stand-in engine goes.
         release: Of SGLang, to check against.
         launches: The mismatched launch, then the matching one.
         say: Writes one line.
@@ -32,13 +31,12 @@ def guarded_launches(folder: str, release: str, launches: Sequence[Sequence[str]
     Returns:
         Whether the first never started its process, and the second ran it with the same pid and exit status.
     """
-    binaries = os.path.join(folder, "bin")
-    os.makedirs(binaries, exist_ok=True)
-    engine = os.path.join(binaries, "python")
+    os.makedirs("bin", exist_ok=True)
+    engine = os.path.join("bin", "python")
     with open(engine, "w", encoding="utf-8") as file:
         file.write(_ENGINE.format(status=EXIT_STATUS))
     os.chmod(engine, 0o700)
-    wrong, right = (_run(folder, release, launch) for launch in launches)
+    wrong, right = (_run(release, launch) for launch in launches)
     started = "never started" if wrong.started is None else f"started as pid {wrong.started}"
     say(f"mismatched   drafters guard, pid {wrong.pid}: exit code {wrong.code}; the engine was {started}")
     say(f"             {wrong.last}")
@@ -58,13 +56,13 @@ class _Outcome:
         self.last = last
 
 
-def _run(folder: str, release: str, launch: Sequence[str]) -> _Outcome:
-    record = os.path.join(folder, "engine-pid")
+def _run(release: str, launch: Sequence[str]) -> _Outcome:
+    record = os.path.abspath("engine-pid")
     if os.path.exists(record):
         os.remove(record)
     environment = {name: value for name, value in os.environ.items() if name != "DRAFTERS_GUARD"}
     environment["DRAFTERS_DEMO_PID"] = record
-    environment["PATH"] = os.path.join(folder, "bin") + os.pathsep + environment.get("PATH", os.defpath)
+    environment["PATH"] = os.path.abspath("bin") + os.pathsep + environment.get("PATH", os.defpath)
     guard = [sys.executable, "-c", "from drafter_cli.main import entry; entry()", "guard"]
     options = ["--engine", f"sglang=={release}", "--output-ids", "2,30,58", "--"]
     with subprocess.Popen(  # noqa: S603 - our own command on our own files

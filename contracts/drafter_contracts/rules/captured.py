@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from drafter_contracts.layout import describe_taps
+from drafter_contracts.layout import Tap, describe_taps
 from drafter_contracts.rules.rule import engine
 from drafter_contracts.solve import same_taps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from drafter_contracts.engines.launch_rules import Source
-    from drafter_contracts.layout import Tap
     from drafter_contracts.situation import Situation
 
 
@@ -63,3 +62,17 @@ def ids_text(s: Situation) -> str:
 def stated_text(s: Situation) -> str:
     """The trained layout and on whose word, for a sentence."""
     return f"{describe_taps(s.stated.layout.taps)}, by {s.stated.detail}" if s.stated is not None else ""
+
+
+def requested_text(s: Situation) -> str:
+    """The boundaries that the setter asked for, in both numberings, or "" if it never got that far."""
+    if s.capture is None or not s.capture.eager.requested or s.capture.eager.phase == "setter":
+        return ""
+    n = s.target.num_layers if s.target is not None else None
+    asked = s.capture.eager.requested
+    inside = [Tap(boundary) for boundary in asked if boundary >= 0 and (n is None or boundary <= n)]
+    outside = [str(boundary) for boundary in asked if Tap(boundary) not in inside]
+    text = describe_taps(inside) if inside else ""
+    if outside:
+        text += (" and " if text else "") + f"{', '.join(outside)}, which this target does not have"
+    return text

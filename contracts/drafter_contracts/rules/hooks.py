@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from drafter_contracts.engines.profile import BROKEN, FITTED, OPAQUE
 from drafter_contracts.layout import describe_taps
-from drafter_contracts.rules.captured import capture_source, eager_taps, ids_text, source_text, stated_text
+from drafter_contracts.rules.captured import (
+    capture_source,
+    eager_taps,
+    ids_text,
+    requested_text,
+    source_text,
+    stated_text,
+)
 from drafter_contracts.rules.remedy import layout_remedy
 from drafter_contracts.rules.rule import Rule, drafter, engine, target_class
 from drafter_contracts.solve import same_taps
@@ -33,7 +40,8 @@ def no_hook(s: Situation) -> Outcome:
             "CAPTURE_NO_HOOK",
             REFUSE,
             f"{engine(s)} cannot capture hidden states of {target_class(s)} for {s.method}, so {drafter(s)} gets none",
-            expected=f"a {s.method} capture hook in {target_class(s)}",
+            expected=f"a {s.method} capture hook in {target_class(s)}"
+            + (f" for {stated_text(s)}" if s.stated is not None else ""),
             actual=actual + (f" ({raised})" if raised else ""),
             source=f"profile of {engine(s)}",
             remedy=f"Use a release that has it: {', '.join(reversed(others))}."
@@ -127,14 +135,14 @@ def crash(s: Situation) -> Outcome:
         place = s.rule.source if s.capture.eager.phase == "setter" else s.rule.forward
     if not error:
         return ()
+    asked = requested_text(s)
     return (
         Finding(
             "CAPTURE_CRASH",
             REFUSE,
-            f"{engine(s)} raises {error} {when}: it cannot capture {ids_text(s)} of {target_class(s)}"
-            f" as {drafter(s)} asks",
+            f"{engine(s)} raises {error} {when}: {drafter(s)} asks {target_class(s)} for {asked or ids_text(s)}",
             expected=stated_text(s),
-            actual=f"{error} for {ids_text(s)}",
+            actual=f"{error} for {asked}, from {ids_text(s)}" if asked else f"{error} for {ids_text(s)}",
             source=source_text(s, place),
             remedy=layout_remedy(s),
         ),

@@ -171,7 +171,8 @@ def graphs(s: Situation) -> Outcome:
             f"{engine(s)} records its CUDA graphs with the default layers of {target_class(s)}, so that every verify"
             f" step feeds {drafter(s)} {describe_taps(replay.taps)}, whatever its config says",
             expected=stated_text(s) or describe_taps(wanted),
-            actual=f"graph replay: {describe_taps(replay.taps)}; eager prefill: {describe_taps(s.capture.eager.taps)}",
+            actual=f"graph replay: {describe_taps(replay.taps)}; eager prefill:"
+            f" {s.capture.eager.error or describe_taps(s.capture.eager.taps)}",
             source=source_text(s, how.source if how else None),
             remedy=layout_remedy(s) if s.stated is not None else f"Add {graphs_off_flag(s)}.",
         ),

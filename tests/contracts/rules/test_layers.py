@@ -118,7 +118,14 @@ def test_a_crash_in_the_setter_names_the_exception(scene):
     assert found.severity == REFUSE
     assert "IndexError at start-up" in found.message
     scene.edit("rule", capture=CaptureRule(short="RuntimeError"))
-    assert "RuntimeError at the first forward pass" in scene.finding("CAPTURE_CRASH").message
+    found = scene.finding("CAPTURE_CRASH")
+    assert "RuntimeError at the first forward pass" in found.message
+    assert "boundaries 3, 17, 32 (outputs of layers 2, 16, 31)" in found.message
+    written(scene, [-2, 16, 40])
+    assert (
+        "boundary 17 (output of layer 16) and -1, 41, which this target does not have"
+        in scene.finding("CAPTURE_CRASH").message
+    )
 
 
 def test_ids_that_the_release_refuses_to_read_crash(scene):

@@ -16,9 +16,9 @@ from drafter_contracts.engines.capture import (
 from drafter_contracts.engines.profile import OPAQUE, CaptureMethod, Drafter, IdReading, Profile
 from drafter_contracts.errors import ProfileError
 from drafter_contracts.layout import describe_taps
-from drafter_contracts.rules import RULES
+from drafter_contracts.rules import RULES, find_rule
 from drafter_contracts.situation import Requirements, Situation, StatedLayout
-from drafter_contracts.verdict import NOTE, UNKNOWN, Finding, Verdict, conclude
+from drafter_contracts.verdict import UNKNOWN, Verdict, conclude
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,10 +28,11 @@ if TYPE_CHECKING:
     from drafter_contracts.engines.profile import Advisory
     from drafter_contracts.manifest import Manifest
     from drafter_contracts.serving.launch import ServingConfig, TargetFacts
+    from drafter_contracts.verdict import Finding
 
 #: Algorithm as the engine runs it, to the method under which profiles keep its capture.
 METHODS = {"EAGLE3": "EAGLE3", "DFLASH": "DFLASH", "DSPARK": "DSPARK"}
-#: The code of the one finding of a launch that does not speculate.
+#: The rule that alone speaks of a launch that does not speculate.
 NO_SPECULATION = "NO_SPECULATION"
 
 
@@ -179,8 +180,7 @@ def run(situation: Situation) -> Verdict:
     """
     context = describe(situation)
     if situation.profile is not None and not situation.serving.speculation.algorithm:
-        note = Finding(NO_SPECULATION, NOTE, "the launch does not speculate; there is no drafter to check")
-        return conclude((note,), (NO_SPECULATION,), context)
+        return conclude(find_rule(NO_SPECULATION).check(situation) or (), (NO_SPECULATION,), context)
     findings: list[Finding] = []
     checked: list[str] = []
     for rule in RULES:

@@ -40,6 +40,15 @@ def release_known(s: Situation) -> Outcome:
     )
 
 
+def speculates(s: Situation) -> Outcome:
+    """The launch speculates at all; if not, there is nothing else to check."""
+    if s.profile is None:
+        return None
+    if s.serving.speculation.algorithm:
+        return ()
+    return (Finding("NO_SPECULATION", NOTE, "the launch does not speculate; there is no drafter to check"),)
+
+
 def arguments(s: Situation) -> Outcome:
     """The release's parser accepts the command line."""
     if s.profile is None:
@@ -103,6 +112,14 @@ RULES = (
         "https://github.com/sgl-project/sglang/pull/25454",
         ("R26",),
         release_known,
+    ),
+    Rule(
+        "NO_SPECULATION",
+        "The launch speculates",
+        "A drafter given without --speculative-algorithm is silently unused.",
+        "https://github.com/sgl-project/sglang/blob/v0.5.9/python/sglang/srt/server_args.py",
+        ("R12",),
+        speculates,
     ),
     Rule(
         "ARGUMENT_REFUSED",

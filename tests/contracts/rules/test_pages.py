@@ -29,6 +29,11 @@ def test_every_code_in_the_source_has_a_rule_and_every_rule_is_in_the_source():
     codes = [rule.code for rule in RULES]
     assert len(codes) == len(set(codes))
     assert set(codes) <= written
+    emitted = set()
+    for path in SOURCES:
+        emitted |= set(re.findall(r'Finding\(\s*"([A-Z_]+)"', path.read_text(encoding="utf-8")))
+    assert emitted <= set(codes)
+    assert len(emitted) > 50
 
 
 def test_every_rule_says_what_it_checks_what_goes_wrong_and_where_that_was_seen():

@@ -12,6 +12,7 @@ import pytest
 
 from drafter_cli import main
 from drafter_cli.commandline import parse, wants_help
+from drafter_cli.demo_files import write_drafter, write_target
 from drafter_cli.errors import EXIT_CODES
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -34,6 +35,16 @@ def shell_lines(page):
             words = line.removeprefix("$ ").partition(" #")[0]
             if words.startswith(("drafters ", "make ")):
                 yield words
+
+
+def sessions(page):
+    """(command, output) of every `$ drafters` line in a page's console blocks; output "" where none is shown."""
+    for block in re.findall(r"^```console\n(.*?)^```", read(page), flags=re.DOTALL | re.MULTILINE):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            match = re.match(r"((?:.*\\\n)*.*\n)(.*)", part, flags=re.DOTALL)
+            line = match[1].replace("\\\n", " ").strip()
+            if line.startswith("drafters "):
+                yield line, match[2]
 
 
 def commands(page, program):
@@ -66,6 +77,21 @@ def test_commands_and_options_exist(page):
         command = importlib.import_module(f"drafter_cli.{main.COMMANDS[name][0]}").COMMANDS[name]
         if not wants_help(rest):
             parse(command, rest)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if any(output for _, output in sessions(page))])
+def test_shown_output_is_what_is_printed(page, drafters, tmp_path):
+    """Run in a directory with the incident's target and drafter; regenerate by pasting what this test prints."""
+    write_target(str(tmp_path / "Kimi-K2.5"))
+    write_drafter(str(tmp_path / "kimi-k2.5-eagle3"), ids=[2, 30, 58])
+    for line, output in sessions(page):
+        if output:
+            done = drafters(*shlex.split(line)[1:], cwd=tmp_path)
+            assert done.stdout.rstrip("\n") == output.rstrip("\n"), line
+
+
+def test_there_are_pages_that_show_output():
+    assert any(output for page in ("README.md", "docs/quickstart.md") for _, output in sessions(page))
 
 
 def test_every_command_is_shown_in_the_readme():

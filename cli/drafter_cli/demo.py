@@ -43,7 +43,7 @@ _COLOURS = {"allow": GREEN, "warn": YELLOW, "refuse": RED, "unknown": BLUE}
 _INDENT = " " * 16
 _LABEL = 18
 #: Directories, relative to where the story is told, so that messages stay short.
-_NAMES = {WRONG_FIX: "drafter-wrong-fix", TRAINED_OUTPUT_IDS: "drafter"}
+_NAMES: dict[tuple[int, ...], str] = {WRONG_FIX: "drafter-wrong-fix", TRAINED_OUTPUT_IDS: "drafter"}
 
 
 class Question(msgspec.Struct, frozen=True):

@@ -1,0 +1,84 @@
+"""The incident as `make demo` tells it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+TELL = """
+import sys
+from drafter_cli import demo
+code = demo.main()
+assert not {"socket", "http.client", "urllib.request"} & set(sys.modules), "the demo works offline"
+sys.exit(code)
+"""
+
+
+@pytest.fixture(scope="module")
+def story():
+    done = subprocess.run(
+        [sys.executable, "-c", TELL], capture_output=True, text=True, timeout=120, check=False, stdin=subprocess.DEVNULL
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def chapters(story):
+    parts = re.split(r"^(\d)\. ", story, flags=re.MULTILINE)
+    return {int(number): text for number, text in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+def rows(chapter):
+    """(release, verdict, note) of every verdict of a chapter."""
+    return re.findall(r"^  (\d[\w.]+) +(REFUSE|ALLOW|WARN|UNKNOWN) +(.*)$", chapter, flags=re.MULTILINE)
+
+
+def test_the_wrong_fix_is_refused_on_every_release_with_its_taps_in_both_numberings(chapters):
+    answers = rows(chapters[1])
+    assert {release for release, _, _ in answers} >= {
+        "0.4.6.post5",
+        "0.5.2",
+        "0.5.9",
+        "0.5.12.post1",
+        "0.5.15",
+        "0.5.23",
+    }
+    assert {verdict for _, verdict, _ in answers} == {"REFUSE"}
+    assert "boundaries 0, 3, 31 (embedding output, outputs of layers 2, 30)" in chapters[1]
+
+
+def test_the_right_ids_are_right_on_one_release_only(chapters):
+    answers = [(release, verdict in {"ALLOW", "WARN"}) for release, verdict, _ in rows(chapters[2])]
+    assert answers == [
+        ("0.5.12.post1", True),
+        ("0.5.9", False),
+        ("0.5.9", True),
+        ("0.5.23", False),
+        ("0.5.23", True),
+        ("0.5.23", True),
+    ]
+    flat = " ".join(chapters[2].split())
+    assert "graph replay boundaries 2, 30, 58 (outputs of layers 1, 29, 57)" in flat
+    assert "--disable-cuda-graph" in flat
+    assert "[3, 31, 59]" in flat
+    assert '--json-model-override-args \'{"eagle_config":{' in flat
+
+
+def test_two_drafted_tokens_instead_of_sixteen_are_called_out(chapters):
+    assert "SPECULATION_ADJUSTED" in chapters[3]
+
+
+def test_a_mismatched_launch_never_starts_and_a_matching_one_is_the_guard_itself(chapters):
+    flat = " ".join(chapters[4].split())
+    assert re.search(r"mismatched .* exit code 3; the engine was never started", flat)
+    pids = re.search(r"matching drafters guard, pid (\d+): the engine ran as pid (\d+) \(the same process\)", flat)
+    assert pids
+    assert pids[1] == pids[2]
+
+
+def test_no_colour_into_a_pipe(story):
+    assert "\x1b" not in story

@@ -56,7 +56,9 @@ def flag_dest(flag: Flag) -> str:
     """The attribute that a flag sets: its own, or argparse's rule (first long name, else the first)."""
     if flag.dest:
         return flag.dest
-    name = next((name for name in flag.names if name.startswith("--")), flag.names[0])
+    name = flag.names[0]
+    if name[:2] != "--":
+        name = next((other for other in flag.names if other[:2] == "--"), name)
     return name.lstrip("-").replace("-", "_")
 
 

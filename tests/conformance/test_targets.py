@@ -7,6 +7,7 @@ bare object, and looks at which layers that object was asked to capture.
 from __future__ import annotations
 
 import ast
+import functools
 import os
 import zipfile
 
@@ -45,9 +46,14 @@ class Bag:
         return child
 
 
-def bare_model(n):
-    """What a setter needs of its model: a depth, a last pipeline stage, layers that can be flagged."""
+def bare_model(n, inner):
+    """What a setter needs of its model: a depth, a last pipeline stage, layers that can be flagged.
+
+    `inner` are the setters of the class whose forward pass captures, for setters that hand on to it.
+    """
     model = Bag()
+    for name, function in inner.items():
+        setattr(model.model, name, functools.partial(function, model.model))
     for config in (model.config, model.config.text_config, model.model.config, model.config.llm_config):
         config.num_hidden_layers = n
     model.pp_group.is_last_rank = model.model.pp_group.is_last_rank = True
@@ -68,24 +74,35 @@ def asked_for(model):
     return flagged or None
 
 
-class Setter:
-    """The body of one setter, cut out of its file."""
+def function_of(node):
+    """A function, compiled alone: no decorators, no annotations, no globals."""
+    node.decorator_list, node.returns = [], None
+    for argument in ast.walk(node):
+        if isinstance(argument, ast.arg):
+            argument.annotation = None
+    names = {}
+    exec(compile(ast.Module([node], []), "setter", "exec"), names)
+    return names[node.name]
 
-    def __init__(self, text, line):
+
+class Setter:
+    """The body of one setter, cut out of its file, and the setters of the class that captures."""
+
+    def __init__(self, text, line, inner_text, inner_class):
         nodes = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.FunctionDef) and n.lineno == line]
-        node = nodes[0]
-        node.decorator_list, node.returns = [], None
-        for argument in ast.walk(node):
-            if isinstance(argument, ast.arg):
-                argument.annotation = None
-        names = {}
-        exec(compile(ast.Module([node], []), "setter", "exec"), names)
-        self.call = names[node.name]
-        self.takes_ids = len(node.args.args) > 1
+        self.takes_ids = len(nodes[0].args.args) > 1
+        self.call = function_of(nodes[0])
+        self.inner = {
+            node.name: function_of(node)
+            for owner in ast.walk(ast.parse(inner_text))
+            if isinstance(owner, ast.ClassDef) and owner.name == inner_class
+            for node in owner.body
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("set_")
+        }
 
     def run(self, n, ids):
         """("asks", boundaries), ("raises", exception name), or None where this test cannot see what is asked."""
-        model = bare_model(n)
+        model = bare_model(n, self.inner)
         try:
             self.call(model, list(ids)) if self.takes_ids else self.call(model)
         except (ValueError, IndexError) as error:
@@ -103,8 +120,12 @@ def cut_out(path, profile):
             for method, index in methods.items():
                 rule = profile.rules[index]
                 if rule.status == FITTED and rule.source is not None:
-                    text = archive.read(f"sglang/srt/{rule.source.file}").decode("utf-8-sig")
-                    yield architecture, method, rule, Setter(text, rule.source.line)
+                    text, inner = (
+                        archive.read(f"sglang/srt/{place.file}").decode("utf-8-sig")
+                        for place in (rule.source, rule.forward)
+                    )
+                    owner = rule.forward.function.partition(".")[0]
+                    yield architecture, method, rule, Setter(text, rule.source.line, inner, owner)
 
 
 def offset(rule, setter):

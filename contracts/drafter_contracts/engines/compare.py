@@ -70,15 +70,16 @@ def capture_changes(before: CaptureMethod | None, after: CaptureMethod | None) -
     if before is None or after is None or old != FITTED:
         return []
     parts: tuple[tuple[str, Callable[[CaptureMethod], str]], ...] = (
-        ("without ids", lambda m: _default(m)),
-        ("ids become boundaries", lambda m: _shifts(m)),
+        ("without ids", _default),
+        ("ids become boundaries", _shifts),
         ("refused by the setter", lambda m: ", ".join(f"{g.when} ({g.error})" for g in m.guards) or "nothing"),
         ("depth is read from", lambda m: m.depth),
         ("a second call of the setter", lambda m: "adds to the first" if m.sticky else "replaces the first"),
         ("before the last pipeline stage", lambda m: "nothing is captured" if m.last_rank_only else "captures too"),
-        *((name, lambda m, read=read: read(m.capture)) for name, read in _RULE_WORDS),  # type: ignore[misc]
     )
-    return [f"{name}: {say(before)} -> {say(after)}" for name, say in parts if say(before) != say(after)]
+    changes = [(name, say(before), say(after)) for name, say in parts]
+    changes += [(name, say_rule(before.capture), say_rule(after.capture)) for name, say_rule in _RULE_WORDS]
+    return [f"{name}: {was} -> {becomes}" for name, was, becomes in changes if was != becomes]
 
 
 def _status(method: CaptureMethod | None) -> str:
@@ -178,7 +179,7 @@ def _came_and_went(come: Iterable[object], gone: Iterable[object]) -> str:
 def _show(value: object) -> str:
     if isinstance(value, str):
         return value or "nothing"
-    if value is None or value == () or value == {}:
+    if value is None or (isinstance(value, (tuple, dict)) and not value):
         return "nothing"
     return msgspec.json.encode(msgspec.to_builtins(value)).decode().replace('"', "")
 
@@ -192,9 +193,9 @@ def _flags(before: tuple[Flag, ...], after: tuple[Flag, ...]) -> list[str]:
         result.append(f"new options: {', '.join(sorted(come))}")
     if gone:
         result.append(f"options that no longer exist: {', '.join(sorted(gone))}")
-    for name in new:
+    for name, flag in new.items():
         if name in old:
-            result += _fields(f"option {name}", old[name], new[name])
+            result += _fields(f"option {name}", old[name], flag)
     return result
 
 

@@ -27,29 +27,7 @@ def scan(path_or_wheel: str, *, allow_unconfined: bool = False) -> Profile:
 
 
 def encode(profile: Profile) -> bytes:
-    """A profile as a canonical JSON document: sorted keys, defaults left out, one entry per line at the top."""
-    import msgspec
+    """A profile as a canonical JSON document (see `encoding`)."""
+    from drafter_contracts.engines.scan.encoding import encode as encode_profile
 
-    builtins = msgspec.to_builtins(profile)
-    lines = []
-    for key in builtins:
-        value = builtins[key]
-        nested = isinstance(value, (dict, list)) and bool(value)
-        lines.append(f'"{key}":{_nested(value) if nested else _compact(value)}')
-    return ("{" + ",\n".join(lines) + "}\n").encode()
-
-
-def _compact(value: object) -> str:
-    import msgspec
-
-    return msgspec.json.encode(value, order="deterministic").decode()
-
-
-def _nested(value: object) -> str:
-    """A mapping or list with one line per entry, so that profiles compare line by line."""
-    if isinstance(value, dict):
-        entries = [f"{_compact(key)}:{_compact(value[key])}" for key in sorted(value)]
-        return "{\n" + ",\n".join(entries) + "}"
-    if isinstance(value, list):
-        return "[\n" + ",\n".join(_compact(entry) for entry in value) + "]"
-    return _compact(value)
+    return encode_profile(profile)

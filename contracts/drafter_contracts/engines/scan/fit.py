@@ -169,15 +169,10 @@ def _candidates(about: CaptureMethod, cases: Sequence[Case]) -> Iterator[Capture
 
 
 def _rule(state: str, regions: _Regions, order: str, duplicates: str, raised: tuple[str, str]) -> CaptureRule:
-    """A capture rule; regions that are the language's defaults are its own objects, which documents leave out."""
-    plain = CaptureRule()
-    kept = [
-        default if region == default else region
-        for region, default in zip(regions[:4], (plain.negative, plain.zero, plain.last, plain.above), strict=True)
-    ]
-    return CaptureRule(
-        state, *kept, order=order, duplicates=duplicates, short=raised[0], none=raised[1], below=regions[4]
-    )
+    """A capture rule from its parts."""
+    negative, zero, last, above, below = regions
+    short, none = raised
+    return CaptureRule(state, negative, zero, last, above, order, duplicates, short, none, below)
 
 
 def _default(cases: Sequence[Case]) -> tuple[str, ...] | None:

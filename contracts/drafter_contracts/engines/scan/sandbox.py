@@ -101,9 +101,7 @@ def _start() -> subprocess.Popen[bytes]:
     if not sys.executable:
         raise ScanError("no Python interpreter to scan with", expected="sys.executable to name one")
     here = os.path.abspath(__file__)
-    contracts = here
-    for _ in "drafter_contracts/engines/scan/sandbox.py".split("/"):
-        contracts = os.path.dirname(contracts)
+    contracts = here.removesuffix(os.path.join("", "drafter_contracts", "engines", "scan", "sandbox.py"))
     # -s -S -P with an environment of our own is -I, except that the hash seed can be fixed: sets keep their order.
     command = [sys.executable, "-s", "-S", "-P", "-B", "-X", "utf8", "-c", _BOOT, contracts]
     return subprocess.Popen(  # noqa: S603 - our own interpreter and code

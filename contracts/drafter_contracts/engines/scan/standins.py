@@ -33,9 +33,6 @@ class StandinMeta(abc.ABCMeta):
     #: Asked first when a class is called: returns the instance, or NotImplemented to construct as usual.
     constructor: Callable[[type, tuple[object, ...], dict[str, object]], object] | None = None
 
-    #: Asked first when a module is called: returns the result, or NotImplemented to run its forward.
-    caller: Callable[[object, tuple[object, ...], dict[str, object]], object] | None = None
-
     def __call__(cls, *args: object, **kwargs: object) -> object:
         """Construct, unless the probe's `constructor` gives the instance."""
         if StandinMeta.constructor is not None:
@@ -72,10 +69,6 @@ class Module(metaclass=StandinMeta):
     def __init__(self, *args: object, **kwargs: object) -> None: ...
 
     def __call__(self, *args: object, **kwargs: object) -> object:
-        if StandinMeta.caller is not None:
-            result = StandinMeta.caller(self, args, kwargs)
-            if result is not NotImplemented:
-                return result
         return self.forward(*args, **kwargs)
 
     def forward(self, *args: object, **kwargs: object) -> NoReturn:

@@ -23,9 +23,11 @@ ROOT = "sglang/srt"
 #: Files beside it that are read too.
 BESIDE = ("cli/__init__.py", "cli/main.py", "cli/serve.py", "cli/serve_backends.py", "cli/utils.py", "launch_server.py")
 
-_VERSION = re.compile(r"""^\s*(?:__version__|version)\s*(?::[^=]+)?=\s*(?:version\s*=\s*)?["']([^"']+)["']""", re.M)
-_METADATA_VERSION = re.compile(r"^Version:\s*(\S+)\s*$", re.M)
-_METADATA_NAME = re.compile(r"^Name:\s*(\S+)\s*$", re.M | re.I)
+_VERSION = re.compile(
+    r"""^\s*(?:__version__|version)\s*(?::[^=]+)?=\s*(?:version\s*=\s*)?["']([^"']+)["']""", re.MULTILINE
+)
+_METADATA_VERSION = re.compile(r"^Version:\s*(\S+)\s*$", re.MULTILINE)
+_METADATA_NAME = re.compile(r"^Name:\s*(\S+)\s*$", re.MULTILINE | re.IGNORECASE)
 
 
 class SourceTree:

@@ -166,18 +166,19 @@ def test_a_setter_may_refuse():
     assert taps(rule, [5, 3]) == "ValueError"
 
 
-def test_ids_may_be_required():
-    rule = rule_of(
-        model(setter="\n        pass\n", extra="").replace(
-            "set_eagle3_layers_to_capture(self, layer_ids=None)", "noop(self)"
-        )
-        + "\ndef _set(self, layer_ids):\n    if layer_ids is None:\n        raise ValueError('explicit ids')\n"
-        "    self.capture_aux_hidden_states = True\n"
-        "    self.model.layers_to_capture = [i + 1 for i in layer_ids]\n"
-        "ToyForCausalLM.set_dflash_layers_to_capture = _set\n"
-        "EntryClass = [ToyForCausalLM, ToyForCausalLM.set_dflash_layers_to_capture and ToyForCausalLM]\n",
-        method="DFLASH",
-    )
+REQUIRED = """
+def _set(self, layer_ids):
+    if layer_ids is None:
+        raise ValueError("explicit ids")
+    self.capture_aux_hidden_states = True
+    self.model.layers_to_capture = [i + 1 for i in layer_ids]
+
+ToyForCausalLM.set_dflash_layers_to_capture = _set
+"""
+
+
+def test_ids_may_be_required_and_a_setter_may_be_patched_in():
+    rule = rule_of(model(extra=REQUIRED), method="DFLASH")
     assert rule.default is None
     assert taps(rule, None) == "ValueError"
     assert taps(rule, [4]) == [5]

@@ -38,7 +38,7 @@ class Trace:
         read: Ordinal to the sum that the layer's first norm was given.
         final: The sum that the last norm outside all layers was given.
         outputs: Ordinal to the sum of the values that the layer returned.
-        loop: Forward of the module that called the first layer.
+        loop: Code of the function that called the first layer.
         delivered: Aux hidden states that reached the logits processor; None if it was not called with any.
         reached: The logits processor was called.
     """
@@ -55,7 +55,6 @@ class Trace:
         self.read: dict[int, dict[object, int]] = {}
         self.final: dict[object, int] | None = None
         self.outputs: dict[int, dict[object, int]] = {}
-        self.modules: list[object] = []
         self.loop: object = None
         self.delivered: object = None
         self.reached = False

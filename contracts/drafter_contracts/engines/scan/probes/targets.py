@@ -25,7 +25,7 @@ SETTERS = {
     "DSPARK": "set_dspark_layers_to_capture",
 }
 #: Depths of the experiments: one with every list of ids, the others with some.
-DEPTHS = (12, 9, 31)
+DEPTHS = (12, 9, 23)
 _MESSAGE = 200
 
 

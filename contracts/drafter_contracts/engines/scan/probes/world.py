@@ -7,8 +7,9 @@ and the hooks that turn sublayers into atoms. What a class does with them is the
 from __future__ import annotations
 
 import re
+import sys
 
-from drafter_contracts.engines.scan.lazy import MISSING
+from drafter_contracts.engines.scan.lazy import MISSING, PACKAGE
 from drafter_contracts.engines.scan.probes import structs, symbolic
 from drafter_contracts.engines.scan.probes.symbolic import TRACE, Leaf, LeafModule, NormModule, Value
 from drafter_contracts.engines.scan.standins import Module, ModuleList, Standin, StandinMeta, TorchLayer
@@ -16,6 +17,7 @@ from drafter_contracts.engines.scan.standins import Module, ModuleList, Standin,
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import FrameType
 
     from drafter_contracts.engines.scan.lazy import LazyRelease
 
@@ -222,7 +224,7 @@ class Builder:
         """The hook of `StandinMeta.constructor`."""
         if not issubclass(cls, Module) or issubclass(cls, (ModuleList, LeafModule, NormModule)):
             return NotImplemented
-        if cls.__name__ == "LogitsProcessor":
+        if any(base.__name__ == "LogitsProcessor" for base in cls.__mro__):
             return _logits(cls)
         if cls.__name__.endswith("Norm") or "layers.layernorm" in cls.__module__:
             return symbolic.construct(NormModule, cls)
@@ -289,13 +291,13 @@ def _logits(cls: type) -> object:
     return made
 
 
-def call_module(module: object, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
-    """The hook of `StandinMeta.caller`: remembers which module is at work."""
-    TRACE.modules.append(module)
-    try:
-        return module.forward(*args, **kwargs)  # type: ignore[attr-defined]
-    finally:
-        TRACE.modules.pop()
+def _caller(frame: FrameType | None) -> object:
+    """Code of the innermost function of the release that is at work."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(PACKAGE.replace(".", "/")):
+            return frame.f_code
+        frame = frame.f_back
+    return None
 
 
 def follow(layer: object) -> None:
@@ -305,9 +307,8 @@ def follow(layer: object) -> None:
     def recorded(*args: object, **kwargs: object) -> object:
         ordinal = TRACE.calls
         TRACE.calls += 1
-        outer = [module for module in TRACE.modules if module is not layer]
-        if TRACE.loop is None and outer:
-            TRACE.loop = outer[-1].forward  # type: ignore[attr-defined]
+        if TRACE.loop is None:
+            TRACE.loop = _caller(sys._getframe(1))  # noqa: SLF001 - the loop is whoever calls the layer
         TRACE.entries[ordinal] = symbolic.total([*args, *kwargs.values()])
         TRACE.layers.append(ordinal)
         try:
@@ -339,7 +340,6 @@ def install(release: LazyRelease) -> Builder:
     """Put the surroundings in place. Before anything of the release is looked up."""
     builder = Builder()
     StandinMeta.constructor = builder  # type: ignore[assignment]
-    StandinMeta.caller = call_module
     Standin.answer = symbolic.answer
     release.rule = _rule
     release.stub(*_KERNEL_WRAPPERS)

@@ -1,0 +1,136 @@
+"""Which statement of a file binds which name, without executing anything.
+
+Branches of module-level `if` and `try` are kept with each statement, so that the one that would be taken can be
+chosen when the name is asked for. Annotations of functions are dropped: they decide nothing and import much.
+"""
+
+from __future__ import annotations
+import __future__
+
+import ast
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_FUTURE_ANNOTATIONS = __future__.annotations.compiler_flag
+
+
+class Definition:
+    """One statement that binds a name, and the branches that must be taken to reach it."""
+
+    __slots__ = ("branches", "mutates", "node")
+
+    def __init__(self, node: ast.stmt, branches: tuple[tuple[ast.stmt, str], ...], *, mutates: bool = False) -> None:
+        self.node = node
+        self.branches = branches
+        self.mutates = mutates
+
+
+class ModuleIndex:
+    """Which statement of a file binds which name."""
+
+    def __init__(self, text: str, filename: str) -> None:
+        self.tree = ast.parse(text, filename)
+        self.names: dict[str, list[Definition]] = {}
+        self.stars: list[ast.ImportFrom] = []
+        self.flags = 0
+        for node in ast.walk(self.tree):  # a function's annotations decide nothing and import much
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                node.returns = None
+            elif isinstance(node, ast.arg):
+                node.annotation = None
+        self._walk(self.tree.body, ())
+
+    def _walk(self, body: list[ast.stmt], branches: tuple[tuple[ast.stmt, str], ...]) -> None:
+        for node in body:
+            if isinstance(node, ast.If):
+                self._walk(node.body, (*branches, (node, "body")))
+                self._walk(node.orelse, (*branches, (node, "orelse")))
+            elif isinstance(node, ast.Try):
+                self._walk(node.body, (*branches, (node, "try")))
+                for handler in node.handlers:
+                    self._walk(handler.body, (*branches, (node, "except")))
+                self._walk(node.orelse, (*branches, (node, "try")))
+                self._walk(node.finalbody, branches)
+            else:
+                self._leaf(node, branches)
+
+    def _leaf(self, node: ast.stmt, branches: tuple[tuple[ast.stmt, str], ...]) -> None:
+        if isinstance(node, ast.ImportFrom):
+            if node.module == "__future__" and any(alias.name == "annotations" for alias in node.names):
+                self.flags |= _FUTURE_ANNOTATIONS
+            if any(alias.name == "*" for alias in node.names):
+                self.stars.append(node)
+                return
+        for name in bound_names(node):
+            self.names.setdefault(name, []).append(Definition(node, branches))
+        for name in mutated_names(node):
+            self.names.setdefault(name, []).append(Definition(node, branches, mutates=True))
+
+    def users(self, name: str, line: int) -> list[str]:
+        """Names whose defining statement stands before a line and reads `name` when executed, directly or not."""
+        before = {
+            other: {n.id for d in definitions for n in immediate(d.node) if isinstance(n, ast.Name)}
+            for other, definitions in self.names.items()
+            if any(d.node.lineno < line and not d.mutates for d in definitions)
+        }
+        found, grew = {name}, True
+        while grew:
+            more = {other for other, reads in before.items() if reads & found} - found
+            found |= more
+            grew = bool(more)
+        return [other for other in before if other in found and other != name]
+
+
+def bound_names(node: ast.stmt) -> list[str]:
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return [node.name]
+    if isinstance(node, ast.Import):
+        return [alias.asname or alias.name.partition(".")[0] for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        return [alias.asname or alias.name for alias in node.names]
+    if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.For, ast.With, ast.While, ast.Expr)):
+        if isinstance(node, ast.AnnAssign) and node.value is None:
+            return []
+        found = [n.id for n in immediate(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+        return list(dict.fromkeys(found))
+    return []
+
+
+def mutated_names(node: ast.stmt) -> list[str]:
+    """Names whose value a statement changes in place: `NAME[k] = v`, `NAME.attr = v`, `NAME.append(v)`."""
+    targets: list[ast.expr] = []
+    if isinstance(node, ast.Assign):
+        targets = [t for t in node.targets if isinstance(t, (ast.Subscript, ast.Attribute))]
+    elif isinstance(node, ast.AugAssign) and isinstance(node.target, (ast.Subscript, ast.Attribute)):
+        targets = [node.target]
+    elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        if isinstance(node.value.func, ast.Attribute):
+            targets = [node.value.func]
+    names = []
+    for target in targets:
+        root: ast.expr = target
+        while isinstance(root, (ast.Subscript, ast.Attribute)):
+            root = root.value
+        if isinstance(root, ast.Name):
+            names.append(root.id)
+    return names
+
+
+def immediate(node: ast.AST, *, annotations: bool = True) -> Iterator[ast.AST]:
+    """Nodes that are evaluated when a statement is executed: everything but bodies of functions.
+
+    Args:
+        node: The statement.
+        annotations: Whether annotations are evaluated too (they are not under `from __future__ import annotations`).
+    """
+    yield node
+    for field, value in ast.iter_fields(node):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)) and field == "body":
+            continue
+        if field in ("annotation", "returns") and not annotations:
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST):
+                yield from immediate(child, annotations=annotations)

@@ -1,0 +1,107 @@
+"""What an upgrade changes, in words."""
+
+from __future__ import annotations
+
+import msgspec
+
+from drafter_contracts.engines import store
+from drafter_contracts.engines.compare import capture_changes, diff
+from drafter_contracts.engines.launch_rules import Flag, LaunchRules
+from drafter_contracts.engines.profile import (
+    BROKEN,
+    FITTED,
+    OPAQUE,
+    SCHEMA,
+    CaptureMethod,
+    CaptureRule,
+    Drafter,
+    IdReading,
+    Profile,
+    Region,
+    Shift,
+    Source,
+)
+
+PLAIN = CaptureMethod(FITTED, default=("2", "N//2", "N-3"), shifts=(Shift(1),), source=Source("models/a.py", "f", 1))
+CONDITIONAL = msgspec.structs.replace(PLAIN, shifts=(Shift(1, "first==1"), Shift(0)))
+
+
+def profile(**parts):
+    return Profile(SCHEMA, "sglang", "1", **parts)
+
+
+def test_nothing_changes_from_a_release_to_itself():
+    for release in store.releases("sglang"):
+        shipped = store.load_profile("sglang", release)
+        assert diff(shipped, shipped) == []
+
+
+def test_another_line_of_the_source_is_no_change():
+    moved = msgspec.structs.replace(PLAIN, source=Source("models/a.py", "f", 900))
+    assert capture_changes(PLAIN, moved) == []
+
+
+def test_classes_that_change_alike_are_one_sentence():
+    old = profile(rules=(PLAIN,), targets={"A": {"EAGLE3": 0}, "B": {"EAGLE3": 0}, "C": {"EAGLE3": 0}})
+    new = profile(rules=(PLAIN, CONDITIONAL), targets={"A": {"EAGLE3": 1}, "B": {"EAGLE3": 1}, "C": {"EAGLE3": 0}})
+    assert diff(old, new) == ["EAGLE3, A, B: ids become boundaries: id+1 -> id+1 if first==1, else id"]
+
+
+def test_parts_of_a_rule_are_named():
+    after = msgspec.structs.replace(
+        PLAIN,
+        default=("3",),
+        sticky=True,
+        capture=CaptureRule(last=Region(), zero=Region("error", "TypeError", "forward"), short="RuntimeError"),
+    )
+    assert capture_changes(PLAIN, after) == [
+        "without ids: boundaries 2, N//2, N-3 -> boundaries 3",
+        "a second call of the setter: replaces the first -> adds to the first",
+        "boundary 0 (embedding output): captured -> TypeError at the first batch",
+        "boundary N (output of the last layer): dropped silently -> captured",
+        "fewer states than asked for: goes unnoticed -> RuntimeError",
+    ]
+
+
+def test_hooks_come_go_and_break():
+    broken = CaptureMethod(BROKEN, "nothing is captured")
+    opaque = CaptureMethod(OPAQUE, "no rule")
+    assert capture_changes(None, PLAIN) == ["no capture hook -> captures"]
+    assert capture_changes(PLAIN, None) == ["captures -> no capture hook"]
+    assert capture_changes(PLAIN, broken) == ["captures -> has a hook that cannot work (nothing is captured)"]
+    assert capture_changes(broken, opaque) == [
+        "has a hook that cannot work (nothing is captured) -> not decidable (no rule)"
+    ]
+    assert capture_changes(None, None) == []
+
+
+def test_registered_classes_readings_and_drafters():
+    old = profile(targets={"A": {}}, readings={"EAGLE3": IdReading(keys=("x",))}, drafters={"D": Drafter("EAGLE3")})
+    new = profile(targets={"B": {}}, readings={"EAGLE3": IdReading(keys=("x", "y"))}, drafters={"E": Drafter("EAGLE3")})
+    assert diff(old, new) == [
+        "A: no longer registered as a target",
+        "B: registered as a target",
+        "reading of ids EAGLE3, keys: + y",
+        "drafter class E: new",
+        "drafter class D: gone",
+    ]
+
+
+def test_options():
+    old = profile(launch=LaunchRules(flags=(Flag(("--a",), "a"), Flag(("--b",), "b", default=1), Flag(("--old",)))))
+    new = profile(
+        launch=LaunchRules(flags=(Flag(("--alpha", "--a"), "a"), Flag(("--b",), "b", default=2), Flag(("--new",))))
+    )
+    assert diff(old, new) == [
+        "new options: --new",
+        "options that no longer exist: --old",
+        "option --b, default: 1 -> 2",
+    ]
+
+
+def test_the_upgrade_that_moved_the_deepseek_family():
+    changes = diff(store.load_profile("sglang", "0.5.12.post1"), store.load_profile("sglang", "0.5.15"))
+    (moved,) = [c for c in changes if c.startswith("EAGLE3") and "ids become boundaries" in c]
+    assert moved.endswith("id+1 -> id+1 if first==1, else id")
+    assert "KimiK25ForConditionalGeneration" in moved
+    assert "DeepseekV3ForCausalLM" in moved

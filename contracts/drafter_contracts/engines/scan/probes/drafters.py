@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 
-from drafter_contracts.engines.scan.probes import draft_weights, layers, structs, world
+from drafter_contracts.engines.scan.probes import draft_weights, draft_world, structs, world
 from drafter_contracts.engines.scan.probes.draft_build import BASE, HIDDEN, OTHER_WIDTH, Built, complete, run_forward
 from drafter_contracts.engines.scan.probes.draft_rewrites import rewrites
 from drafter_contracts.engines.scan.probes.readings import put
@@ -54,7 +54,7 @@ def probe(release: LazyRelease, payload: dict[str, object]) -> dict[str, object]
     """
     world.install(release)
     structs.install(release)
-    builder = layers.install(release)
+    builder = draft_world.install(release)
     groups: list[list[str]] = payload["names"]  # type: ignore[assignment]
     only = payload.get("only")
     classes: dict[str, object] = {}
@@ -127,7 +127,7 @@ class DraftClass:
         builder: What builds the modules.
     """
 
-    def __init__(self, cls: type, name: str, path: str, builder: layers.Builder) -> None:
+    def __init__(self, cls: type, name: str, path: str, builder: draft_world.Builder) -> None:
         self.cls = cls
         self.name = name
         self.path = path

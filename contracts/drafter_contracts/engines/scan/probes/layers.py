@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import re
 
-from drafter_contracts.engines.scan.standins import Module, Standin, StandinMeta, unpack_count
+from drafter_contracts.engines.scan.standins import Module, Standin, unpack_count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from drafter_contracts.engines.scan.lazy import LazyRelease
 
 #: Tokens of every tensor.
 ROWS = 5
 _LINEAR = re.compile(r"Linear")
 _NORM = re.compile(r"Norm$")
 _EMBEDDING = re.compile(r"^(?!.*(?:Rotary|Rope)).*Embedding$|LMHead$")
+#: Names of the part by which a decoder layer is recognised.
+_ATTENTION = ("self_attn", "attn", "decoder_layer")
 _INPUT = ("input_size", "in_features", "hidden_size", "normalized_shape", "num_embeddings", "dim")
 _OUTPUT = ("output_size", "out_features", "embedding_dim", "hidden_size")
 
@@ -122,20 +122,25 @@ class Parameter(Standin):
 
     def __init__(self, *_args: object, **_kwargs: object) -> None:
         super().__init__("parameter")
-        self.__dict__.update(shape=(4, 4), ndim=2, weight_loader=_load, data=Loaded("parameter.data"))
+        self.__dict__.update(shape=(4, 4), ndim=2, weight_loader=load, data=Loaded("parameter.data"))
 
     def __hash__(self) -> int:
         return id(self)
 
 
-def _load(param: object, *_args: object, **_kwargs: object) -> None:
+def load(param: object, *_args: object, **_kwargs: object) -> None:
     """Stands for every weight loader."""
     if isinstance(param, Parameter):
         RECORD.loaded.append(param)
 
 
 class DraftModule(Module):
-    """Stand-in of torch.nn.Module that lists its parameters as torch does."""
+    """Stand-in of torch.nn.Module that lists its parameters as torch does; a decoder layer is not run."""
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        if not isinstance(self, Leaf) and any(name in _ATTENTION for name, _ in children(self)):
+            return Tensor(WIDTH[0], "layer")
+        return self.forward(*args, **kwargs)
 
     def __setattr__(self, name: str, value: object) -> None:
         RECORD.changed.append((name, value))
@@ -307,71 +312,6 @@ def is_embedding(leaf: object) -> bool:
     return isinstance(leaf, Leaf) and bool(_EMBEDDING.search(leaf._kind))  # noqa: SLF001 - as above
 
 
-def _torch_layer(name: str) -> type:
-    """A class that takes torch.nn.<name>'s place."""
-    positions = {"Linear": ("in_features", "out_features", "bias"), "Embedding": ("num_embeddings", "embedding_dim")}
-
-    def construct(self: Leaf, *args: object, **kwargs: object) -> None:
-        given = {**dict(zip(positions.get(name, ()), args, strict=False)), **kwargs}
-        Leaf.__init__(self, name, given, torch=True)
-
-    return type(name, (Leaf,), {"__init__": construct})
-
-
-class Builder:
-    """Decides for every module class of the release that is called whether it is built or becomes a leaf.
-
-    Attributes:
-        failures: Classes that could not be built below the top, with the reason: they became leaves.
-    """
-
-    def __init__(self) -> None:
-        self.depth = 0
-        self.failures: dict[str, str] = {}
-
-    def __call__(self, cls: type, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
-        """The hook of `StandinMeta.constructor`."""
-        if not issubclass(cls, DraftModule) or issubclass(cls, (Leaf, DraftList, DraftDict)):
-            return NotImplemented
-        if ".models." not in cls.__module__:
-            return Leaf(cls.__name__, _named(cls, args, kwargs), torch=False)
-        self.depth += 1
-        try:
-            return type.__call__(cls, *args, **kwargs)
-        except Exception as error:
-            if self.depth == 1 or not _is_sublayer(cls):
-                raise
-            self.failures[cls.__name__] = f"{type(error).__name__}: {error}"
-            return Leaf(cls.__name__, _named(cls, args, kwargs), torch=False)
-        finally:
-            self.depth -= 1
-
-
-def _is_sublayer(cls: type) -> bool:
-    return bool(re.search(r"Attention|MLP|Moe|MoE|Mlp|Block|Layer", cls.__name__))
-
-
-def _named(cls: type, args: tuple[object, ...], kwargs: dict[str, object]) -> dict[str, object]:
-    """Arguments of a constructor by name, defaults included."""
-    constructor = next((vars(base)["__init__"] for base in cls.__mro__ if "__init__" in vars(base)), None)
-    code = getattr(constructor, "__code__", None)
-    if code is None:
-        return dict(kwargs)
-    names = code.co_varnames[1 : code.co_argcount]
-    defaults = getattr(constructor, "__defaults__", None) or ()
-    given = dict(zip(names[len(names) - len(defaults) :], defaults, strict=False))
-    return {**given, **dict(zip(names, args, strict=False)), **kwargs}
-
-
-def call_module(module: object, _args: tuple[object, ...], _kwargs: dict[str, object]) -> object:
-    """The hook of `StandinMeta.caller`: a decoder layer is not run."""
-    if isinstance(module, Leaf):
-        return NotImplemented
-    if any(name in ("self_attn", "attn", "decoder_layer") for name, _ in children(module)):  # type: ignore[arg-type]
-        return Tensor(WIDTH[0], "layer")
-    return NotImplemented
-
-
 #: Width of what decoder layers return: the drafter's own hidden size, set by the probe.
 WIDTH = [64]
 
@@ -382,25 +322,3 @@ def concatenate(tensors: object, *_args: object, **_kwargs: object) -> object:
     if found and all(isinstance(t, Tensor) for t in found):
         return Tensor(sum(t.shape[1] for t in found), "concatenation")
     return found[0] if found else Standin("torch.cat()")
-
-
-def install(release: LazyRelease) -> Builder:
-    """Put the stand-ins in place; before anything of the release is looked up."""
-    builder = Builder()
-    StandinMeta.constructor = builder
-    StandinMeta.caller = call_module
-    release.foreign("torch.nn.Module", DraftModule)
-    release.foreign("torch.nn.ModuleList", DraftList)
-    release.foreign("torch.nn.Sequential", DraftList)
-    release.foreign("torch.nn.ModuleDict", DraftDict)
-    release.foreign("torch.nn.Parameter", Parameter)
-    release.foreign("torch.nn.parameter.Parameter", Parameter)
-    for name in ("Linear", "Embedding", "LayerNorm", "GRU"):
-        release.foreign(f"torch.nn.{name}", _torch_layer(name))
-    for name in ("transformers.PreTrainedModel", "transformers.modeling_utils.PreTrainedModel"):
-        release.foreign(name, DraftModule)
-    release.foreign("sglang.kernels.fused_op.BaseFusedOp", DraftModule)
-    release.foreign("torch.Tensor", Tensor)
-    release.foreign("torch.cat", concatenate)
-    release.replace("default_weight_loader", _load)
-    return builder

@@ -146,9 +146,9 @@ class Explorer:
         for tree in trees.values():
             for _, function in functions(tree):
                 defined.setdefault(function.name, []).append(function)
-            for node in tree.body:
-                if isinstance(node, ast.ClassDef):
-                    defined.setdefault(node.name, []).append(node)
+            for statement in tree.body:
+                if isinstance(statement, ast.ClassDef):
+                    defined.setdefault(statement.name, []).append(statement)
         waiting: list[ast.AST] = [site.statement for site in (*self.runner.readers, *self.runner.setters)]
         waiting += [s for tree in trees.values() for s in tree.body if isinstance(s, (ast.Assign, ast.AnnAssign))]
         found: set[str] = set()

@@ -138,6 +138,7 @@ class DraftModule(Module):
     """Stand-in of torch.nn.Module that lists its parameters as torch does; a decoder layer is not run."""
 
     def __call__(self, *args: object, **kwargs: object) -> object:
+        """Run the forward pass, or for a decoder layer give a tensor of the drafter's width."""
         if not isinstance(self, Leaf) and any(name in _ATTENTION for name, _ in children(self)):
             return Tensor(WIDTH[0], "layer")
         return self.forward(*args, **kwargs)

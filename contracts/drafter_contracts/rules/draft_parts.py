@@ -66,7 +66,11 @@ def dropped_weights(s: Situation) -> Outcome:
     known, facts = s.draft_class, s.drafter
     if known is None or facts is None or not facts.tensors or known.status == OPAQUE:
         return None
-    lost = [tensor.name for tensor in facts.tensors if _ignored(tensor.name, known.ignores)]
+    lost = [
+        tensor.name
+        for tensor in facts.tensors
+        if _ignored(tensor.name, known.ignores) and _judged(tensor.name, known.loads)
+    ]
     lost = [name for name in lost if not any(word in name for word in _NEEDLESS)]
     raising = [tensor.name for tensor in facts.tensors if _ignored(tensor.name, known.refuses)]
     if not lost and not raising:
@@ -86,6 +90,18 @@ def dropped_weights(s: Situation) -> Outcome:
             remedy="Use a release that loads them, or rename them if the class has them under another name.",
         ),
     )
+
+
+def _judged(name: str, loads: tuple[str, ...]) -> bool:
+    """Whether the profile can say that this tensor is dropped.
+
+    A class that was built with one layer ignores every other: that says nothing of a drafter with more. (A class that
+    takes one layer only is DRAFT_LAYERS's.)
+    """
+    plain = name.removeprefix("model.")
+    first, _, rest = plain.partition(".")
+    index = rest.partition(".")[0]
+    return first != "layers" or index in {"0", ""} or any(word.startswith(f"layers.{index}") for word in loads)
 
 
 def _ignored(name: str, ignores: tuple[str, ...]) -> bool:

@@ -278,3 +278,16 @@ def test_a_head_named_like_its_target_is_the_class_that_the_release_loads_for_it
     scene.rewrites = {"LlamaForCausalLM": "LlamaForCausalLMNextN"}
     assert scene.situation().draft_class.kind == "NEXTN"
     assert scene.verdict().decision == "allow"
+
+
+def test_later_layers_are_judged_only_where_the_class_was_seen_to_load_some(scene):
+    tensors = (
+        TensorFact("layers.0.mlp.up_proj.weight", "BF16", (8, 4096)),
+        TensorFact("layers.1.mlp.up_proj.weight", "BF16", (8, 4096)),
+    )
+    scene.config |= {"draft_vocab_size": 128256, "num_hidden_layers": 2}
+    scene.edit("facts", tensors=tensors, real_layers=2, vocabulary=DraftVocabulary(128256, 128256))
+    scene.edit("draft_class", ignores=("layers.1",), loads=("layers.0",))
+    assert scene.verdict().decision == "allow"
+    scene.edit("draft_class", ignores=("layers.1.mlp.up_proj.weight",), loads=("layers.0", "layers.1.norm.weight"))
+    assert scene.codes() == {"DRAFT_WEIGHTS": REFUSE}

@@ -96,7 +96,8 @@ def _decides(site: Site) -> bool:
 def owners(built: Built, embed: object = None, head: object = None) -> dict[str, str]:
     """Whose embeddings and head a built drafter has; one that it does not have is the target's."""
     embeddings = built.embeddings()
-    tables = [leaf for name, leaf in embeddings.items() if name.rpartition(".")[2] != "lm_head"]
+    # Not every table of the vocabulary's size embeds tokens: DSPARK's Markov head has two of its own.
+    tables = [leaf for name, leaf in embeddings.items() if "embed" in name.rpartition(".")[2]]
     top = getattr(built.model, "lm_head", None)
     table = "target" if not tables else _owner(tables[0], embed)
     if not isinstance(top, Leaf) or not is_embedding(top):

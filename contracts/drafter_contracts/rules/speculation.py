@@ -112,9 +112,10 @@ def adjusted(s: Situation) -> Outcome:
             Finding(
                 "SPECULATION_ADJUSTED",
                 WARN if stated and not renamed else NOTE,
-                f"{engine(s)} {'changes' if stated else 'chooses'} {one.what}"
-                + (f" from {one.stated}" if stated else "")
-                + f" to {one.effective}: {one.why}",
+                f"{engine(s)} "
+                + (f"changes {one.what} from {one.stated} to {one.effective}" if stated else "")
+                + ("" if stated else f"chooses {one.effective} for {one.what}")
+                + f": {one.why}",
                 expected=f"{one.what} {one.stated}" if stated else "",
                 actual=f"{one.what} {one.effective}",
                 source=one.source,

@@ -109,9 +109,9 @@ def _limit(memory: int, seconds: int) -> None:
     wanted += [(getattr(resource, name), value) for name, value in (("RLIMIT_AS", memory), ("RLIMIT_NPROC", 0))]
     for which, value in wanted:
         hard = resource.getrlimit(which)[1]
-        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
         try:
-            resource.setrlimit(which, (value, value))
+            resource.setrlimit(which, (bound, bound))
         except (ValueError, OSError):  # macOS refuses some of them; the filter is what the caller insists on
             continue
 

@@ -84,6 +84,7 @@ class ModuleIndex:
 
 
 def bound_names(node: ast.stmt) -> list[str]:
+    """Names that a statement binds."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return [node.name]
     if isinstance(node, ast.Import):
@@ -105,9 +106,8 @@ def mutated_names(node: ast.stmt) -> list[str]:
         targets = [t for t in node.targets if isinstance(t, (ast.Subscript, ast.Attribute))]
     elif isinstance(node, ast.AugAssign) and isinstance(node.target, (ast.Subscript, ast.Attribute)):
         targets = [node.target]
-    elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-        if isinstance(node.value.func, ast.Attribute):
-            targets = [node.value.func]
+    elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute):
+        targets = [node.value.func]
     names = []
     for target in targets:
         root: ast.expr = target

@@ -117,7 +117,7 @@ class LazyRelease:
             return {}
         path = code.co_filename.removeprefix(prefix)
         line = code.co_firstlineno
-        for node in ast.walk(self.module(path)._index.tree):
+        for node in ast.walk(self.module(path)._index.tree):  # noqa: SLF001 - underscored for the release, not for us
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
                 if first == code.co_firstlineno and node.name == code.co_name:
@@ -127,7 +127,7 @@ class LazyRelease:
     def close(self) -> None:
         """Take the release's modules out of `sys.modules` (only needed outside the sandbox, in tests)."""
         for name, module in self._modules.items():
-            if sys.modules.get(name) is module:
+            if sys.modules.get(name) is module:  # type: ignore[comparison-overlap]
                 del sys.modules[name]
 
     # imports --------------------------------------------------------------------------------------------------

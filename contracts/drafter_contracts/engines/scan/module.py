@@ -285,7 +285,7 @@ class LazyModule:
                 origin = self._release.import_module(self.absolute(node.module or "", node.level))
                 if isinstance(origin, LazyModule):
                     try:
-                        value = origin._names[name]
+                        value = origin._names[name]  # noqa: SLF001 - another file of the same release
                     except KeyError:
                         continue
                     self._names[name] = value

@@ -17,7 +17,8 @@ from types import FunctionType
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import NoReturn
+    from types import FrameType
+    from typing import Any, Literal, NoReturn
 
 _UNPACK_SEQUENCE = opcode.opmap["UNPACK_SEQUENCE"]
 _UNPACK_EX = opcode.opmap["UNPACK_EX"]
@@ -58,7 +59,7 @@ class StandinBase(metaclass=StandinMeta):
     def __getattr__(self, name: str) -> Standin:
         if name.startswith("__"):
             raise AttributeError(name)
-        return Standin(f"{type(self)._standin_name}().{name}")
+        return Standin(f"{type(self)._standin_name}().{name}")  # noqa: SLF001 - the class's own
 
 
 class Module(metaclass=StandinMeta):
@@ -69,6 +70,7 @@ class Module(metaclass=StandinMeta):
     def __init__(self, *args: object, **kwargs: object) -> None: ...
 
     def __call__(self, *args: object, **kwargs: object) -> object:
+        """Run the forward pass."""
         return self.forward(*args, **kwargs)
 
     def forward(self, *args: object, **kwargs: object) -> NoReturn:
@@ -154,14 +156,14 @@ class TorchLayer(Module):
     """Base that stands for a ready layer of torch (torch.nn.Linear, torch.nn.Embedding)."""
 
 
-def unpack_count(frame: object) -> int | None:
+def unpack_count(frame: FrameType) -> int | None:
     """How many values the instruction that a frame is at unpacks from an iterable; None if it unpacks nothing.
 
     Args:
         frame: The frame that called `__iter__`.
     """
-    code = frame.f_code.co_code  # type: ignore[attr-defined]
-    at = frame.f_lasti  # type: ignore[attr-defined]
+    code = frame.f_code.co_code
+    at = frame.f_lasti
     wide = code[at - 1] << 8 if at >= 2 and code[at - 2] == _EXTENDED_ARG else 0
     if code[at] == _UNPACK_SEQUENCE:
         return wide | code[at + 1]
@@ -185,7 +187,7 @@ class Standin:
 
     # attributes -----------------------------------------------------------------------------------------------
 
-    def __getattr__(self, name: str) -> Standin:
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
         made = Standin(f"{self._standin_name}.{name}")
@@ -216,7 +218,7 @@ class Standin:
     def __enter__(self) -> object:
         return self
 
-    def __exit__(self, *exc: object) -> bool:
+    def __exit__(self, *exc: object) -> Literal[False]:
         return False
 
     # classes and annotations ----------------------------------------------------------------------------------
@@ -232,7 +234,7 @@ class Standin:
             base: type = TorchLayer if layer else StandinBase
             made = StandinMeta(leaf, (base,), {"_standin_name": self._standin_name})
             self.__dict__["_class"] = made
-        return made  # type: ignore[no-any-return]
+        return made
 
     def __instancecheck__(self, instance: object) -> bool:
         made = self.__dict__.get("_class")
@@ -279,7 +281,7 @@ class Standin:
     def __eq__(self, other: object) -> bool:
         return self is other
 
-    def _never(self, other: object) -> bool:
+    def _never(self, _other: object) -> bool:
         return False
 
     __lt__ = __le__ = __gt__ = __ge__ = _never

@@ -61,7 +61,7 @@ def known_modules() -> dict[str, object]:
     """Modules with a few real answers: an empty environment, path arithmetic, no arguments."""
     system = Standin("os")
     system.environ = {}
-    system.getenv = lambda key, default=None: default
+    system.getenv = lambda _key, default=None: default
     system.sep, system.linesep, system.pathsep, system.name = "/", "\n", ":", "posix"
     system.path = path = Standin("os.path")
     for name in ("join", "basename", "dirname", "splitext", "split", "normpath", "isabs"):
@@ -71,9 +71,9 @@ def known_modules() -> dict[str, object]:
     interpreter = Standin("sys")
     interpreter.argv, interpreter.modules, interpreter.platform = [], {}, "linux"
     frame = Standin("frame")
-    frame.f_code.co_filename, frame.f_code.co_name = "release.py", "release"  # type: ignore[attr-defined]
+    frame.f_code.co_filename, frame.f_code.co_name = "release.py", "release"
     frame.f_globals, frame.f_lineno, frame.f_back = {}, 0, None
-    interpreter._getframe = lambda _depth=0: frame
+    interpreter.__dict__["_getframe"] = lambda _depth=0: frame
     interpreter.maxsize, interpreter.version_info = sys.maxsize, (3, 11, 0)
     # Two names differ from the real modules: their real ones would hand out a way around the namespaces.
     return {"os": system, "sys": interpreter}

@@ -122,9 +122,8 @@ def test_flooding_the_output_is_stopped(tmp_path, monkeypatch):
 
 def test_an_endless_loop_is_stopped(tmp_path):
     tree = release(tmp_path, "def f():\n    while True:\n        pass\nEntryClass = f()\n")
-    with pytest.raises(ScanError) as caught:
-        run_probe("census", tree.sources(), {}, seconds=1)
-    assert caught.value.actual in ("SIGXCPU", "SIGKILL")
+    with pytest.raises(ScanError, match=r"ran for more than|took too long|too much time"):
+        run_probe("census", tree.sources(), {}, seconds=2)
 
 
 def test_a_memory_bomb_is_stopped(tmp_path):

@@ -66,7 +66,7 @@ def _texts(module: LazyModule, node: ast.expr) -> list[str]:
     return texts
 
 
-def probe(release: LazyRelease, payload: dict[str, object]) -> dict[str, object]:
+def probe(release: LazyRelease, _payload: dict[str, object]) -> dict[str, object]:
     """Architectures with their files, and the files that failed."""
     found, failed = entry_classes(release)
     return {"architectures": {name: path for name, (path, _) in sorted(found.items())}, "failed": failed}

@@ -8,14 +8,12 @@ Otherwise the pass was not understood, and nothing is said about captures.
 
 from __future__ import annotations
 
-from drafter_contracts.engines.scan.probes.symbolic import OUTSIDE, Buffer, Trace, atoms_of
+from drafter_contracts.engines.scan.probes.symbolic import OUTSIDE, Atoms, Buffer, Trace, atoms_of
 
 #: Text for a capture that is only what the layer before the boundary contributed last.
 CONTRIBUTION_ONLY = "what layer b-1 contributed last, without the residual stream that it is added to"
 #: Text for a capture that could not be traced back to the stream.
 UNRELATED = "a tensor that is not a sum of the residual stream's parts"
-
-Atoms = dict[object, int]
 
 
 def boundaries(trace: Trace, n: int) -> list[Atoms]:
@@ -24,10 +22,10 @@ def boundaries(trace: Trace, n: int) -> list[Atoms]:
     for b in range(n):
         read = trace.read.get(b)
         entry = trace.entries.get(b, {})
-        own = read is None or any(tag >= b for tag, _ in read)  # type: ignore[misc]
-        states.append(entry if own else read)
+        own = read is None or any(tag >= b for tag, _ in read)
+        states.append(entry if own or read is None else read)
     last = trace.final if trace.final is not None else trace.outputs.get(n - 1, {})
-    return [*states, last]  # type: ignore[list-item]
+    return [*states, last]
 
 
 def complaint(trace: Trace, n: int) -> str:
@@ -41,7 +39,7 @@ def complaint(trace: Trace, n: int) -> str:
         before, behind = states[b], states[b + 1]
         added = {atom: count for atom, count in behind.items() if before.get(atom) != count}
         kept = all(atom in behind for atom in before)
-        fresh = bool(added) and all(tag == b for tag, _ in added)  # type: ignore[misc]
+        fresh = bool(added) and all(tag == b for tag, _ in added)
         reads = trace.read.get(b + 1) if b + 1 < n else trace.final
         renewed = fresh and behind == trace.outputs.get(b) == reads
         if not (kept and fresh) and not renewed:
@@ -68,7 +66,7 @@ def _place(value: object, states: list[Atoms]) -> list[object]:
     for b, state in enumerate(states):
         if atoms == state:
             return [b, ""]
-    tags = {tag for tag, _ in atoms}  # type: ignore[misc]
+    tags = {tag for tag, _ in atoms}
     b = max(tags, default=OUTSIDE) + 1
     alone = bool(tags) and tags == {b - 1} and b > 0 and all(atom in states[min(b, len(states) - 1)] for atom in atoms)
     return [b, CONTRIBUTION_ONLY if alone else UNRELATED]

@@ -14,8 +14,11 @@ from drafter_contracts.engines.scan.standins import Module, Standin, StandinMeta
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any, Literal
 
+#: Which sum a tensor is: atoms (the layer during which each arose, and a serial) to how often each is in it.
+Atoms = dict[tuple[int, int], int]
 #: Tokens and width of every symbolic tensor.
 SHAPE = (5, 64)
 #: Tag of what arises outside all layers: the embedding.
@@ -23,8 +26,29 @@ OUTSIDE = -1
 
 # Tensor methods that keep the sum: views of rows, conversions of type and place, copies.
 _KEEPS = frozenset(
-    "clone contiguous detach view reshape to type float half bfloat16 double type_as cuda cpu squeeze unsqueeze "
-    "flatten view_as expand requires_grad_ record_stream".split()
+    {
+        "bfloat16",
+        "clone",
+        "contiguous",
+        "cpu",
+        "cuda",
+        "detach",
+        "double",
+        "expand",
+        "flatten",
+        "float",
+        "half",
+        "record_stream",
+        "requires_grad_",
+        "reshape",
+        "squeeze",
+        "to",
+        "type",
+        "type_as",
+        "unsqueeze",
+        "view",
+        "view_as",
+    }
 )
 
 
@@ -51,10 +75,10 @@ class Trace:
         self.serial = 0
         self.layers: list[int] = []
         self.calls = 0
-        self.entries: dict[int, dict[object, int]] = {}
-        self.read: dict[int, dict[object, int]] = {}
-        self.final: dict[object, int] | None = None
-        self.outputs: dict[int, dict[object, int]] = {}
+        self.entries: dict[int, Atoms] = {}
+        self.read: dict[int, Atoms] = {}
+        self.final: Atoms | None = None
+        self.outputs: dict[int, Atoms] = {}
         self.loop: object = None
         self.delivered: object = None
         self.reached = False
@@ -79,15 +103,15 @@ class Trace:
 TRACE = Trace()
 
 
-def atoms_of(value: object) -> dict[object, int] | None:
+def atoms_of(value: object) -> Atoms | None:
     """Atoms of a symbolic value, or None if it is none."""
     return value.atoms if isinstance(value, Value) else None
 
 
-def total(values: object) -> dict[object, int]:
+def total(values: Iterable[object]) -> Atoms:
     """Atoms of the sum of all symbolic values among `values`."""
-    result: dict[object, int] = {}
-    for value in values:  # type: ignore[attr-defined]
+    result: Atoms = {}
+    for value in values:
         for atom, count in (atoms_of(value) or {}).items():
             result[atom] = result.get(atom, 0) + count
     return result
@@ -100,9 +124,9 @@ class Value:
         atoms: Atom to how often it is in the sum.
     """
 
-    def __init__(self, atoms: dict[object, int] | None = None, *_args: object, **_kwargs: object) -> None:
-        self.atoms = dict(atoms) if isinstance(atoms, dict) else TRACE.fresh().atoms
-        self.shape = SHAPE
+    def __init__(self, atoms: Atoms | None = None, *_args: object, **_kwargs: object) -> None:
+        self.atoms: Atoms = dict(atoms) if isinstance(atoms, dict) else TRACE.fresh().atoms
+        self.shape: tuple[int, ...] = SHAPE
 
     # sums -----------------------------------------------------------------------------------------------------
 
@@ -128,7 +152,7 @@ class Value:
 
     def new_empty(self, *shape: object, **_kwargs: object) -> Buffer:
         """A buffer to write to."""
-        return Buffer(shape[0] if shape and isinstance(shape[0], tuple) else shape)
+        return Buffer(shape[0] if shape and isinstance(shape[0], tuple) else shape)  # type: ignore[arg-type]
 
     # anything else --------------------------------------------------------------------------------------------
 
@@ -192,10 +216,10 @@ class Value:
 
     __isub__ = __imul__ = __itruediv__ = mul_ = div_ = sub_ = _fresh_in_place
 
-    def __enter__(self) -> Value:
+    def __enter__(self) -> Any:
         return self
 
-    def __exit__(self, *exc: object) -> bool:
+    def __exit__(self, *exc: object) -> Literal[False]:
         return False
 
     def __hash__(self) -> int:
@@ -220,10 +244,10 @@ class Buffer(Value):
         slots: First column to the value written there.
     """
 
-    def __init__(self, shape: object = (), parts: object = ()) -> None:
+    def __init__(self, shape: Iterable[int] = (), parts: Iterable[Value] = ()) -> None:
         super().__init__()
-        self.shape = tuple(shape)  # type: ignore[call-overload]
-        self.slots: dict[int, Value] = dict(enumerate(parts))  # type: ignore[call-overload]
+        self.shape = tuple(shape)
+        self.slots: dict[int, Value] = dict(enumerate(parts))
 
     def __getitem__(self, key: object) -> Value:
         columns = key[-1] if isinstance(key, tuple) else key
@@ -258,6 +282,7 @@ class _Unknown:
         self.name = name
 
     def __call__(self, *_args: object, **_kwargs: object) -> Value:
+        """An unknown tensor."""
         return TRACE.fresh()
 
     def __getattr__(self, name: str) -> object:
@@ -281,6 +306,7 @@ class Leaf(Standin):
         return made
 
     def __call__(self, *_args: object, **_kwargs: object) -> Value:
+        """An unknown tensor."""
         return TRACE.fresh()
 
 
@@ -298,6 +324,7 @@ class LeafModule(Module):
         return known[name]
 
     def __call__(self, *_args: object, **_kwargs: object) -> Value:
+        """An unknown tensor."""
         return TRACE.fresh()
 
 
@@ -307,7 +334,7 @@ class NormModule(Module):
     The contract of `layers/layernorm.py: RMSNorm.forward(x, residual, post_residual_addition)`.
     """
 
-    def __init__(self, *args: object, **_kwargs: object) -> None:
+    def __init__(self, *_args: object, **_kwargs: object) -> None:
         self.__dict__["weight"] = Leaf("norm.weight")
         self.__dict__["variance_epsilon"] = 1e-6
 
@@ -322,6 +349,7 @@ class NormModule(Module):
         return Leaf(f"norm.{name}")
 
     def __call__(self, *args: object, **kwargs: object) -> object:
+        """Apply the norm."""
         return self._apply_norm(*args, **kwargs)
 
     def _apply_norm(self, x: object = None, residual: object = None, *extra: object, **named: object) -> object:
@@ -349,7 +377,7 @@ def mixed(role: type, cls: type) -> type:
     if key not in _MIXED:
         namespace = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
         made = StandinMeta(cls.__name__, (role, cls), namespace)
-        made.__abstractmethods__ = frozenset()  # type: ignore[attr-defined]
+        made.__abstractmethods__ = frozenset()
         _MIXED[key] = made
     return _MIXED[key]
 
@@ -357,7 +385,7 @@ def mixed(role: type, cls: type) -> type:
 def construct(role: type, cls: type) -> object:
     """An instance of `mixed(role, cls)`."""
     made = mixed(role, cls)
-    instance = made.__new__(made)
+    instance: Any = object.__new__(made)
     role.__init__(instance)  # type: ignore[misc]
     return instance
 

@@ -8,7 +8,7 @@ answer lists the outcome of each experiment, and `scan.fit` finds the rule that 
 
 from __future__ import annotations
 
-from drafter_contracts.engines.scan.probes import census, stream, world
+from drafter_contracts.engines.scan.probes import building, census, stream, world
 from drafter_contracts.engines.scan.probes.symbolic import TRACE, Value
 from drafter_contracts.engines.scan.standins import Module, ModuleList
 
@@ -24,6 +24,8 @@ SETTERS = {
     "DFLASH": "set_dflash_layers_to_capture",
     "DSPARK": "set_dspark_layers_to_capture",
 }
+#: A kind of config: where its decoder part is, which kinds of layers, and its `model_type` (see `world`).
+Kind = tuple[str, int, str]
 #: Depths of the experiments: one with every list of ids, the others with some.
 DEPTHS = (12, 9, 23)
 _MESSAGE = 200
@@ -49,7 +51,7 @@ def id_lists(n: int, *, full: bool) -> list[list[int] | None]:
 class Subject:
     """One model class, built at one depth, with its initial state to go back to."""
 
-    def __init__(self, model: object, builder: world.Builder) -> None:
+    def __init__(self, model: object, builder: building.Builder) -> None:
         self.model = model
         self.builder = builder
         self.saved = [(module, _copied(module.__dict__)) for module in _modules(model, {})]
@@ -72,7 +74,11 @@ class Subject:
 
 
 def _copied(attributes: dict[str, object]) -> dict[str, object]:
-    return {k: type(v)(v) if type(v) in (list, set, dict) else v for k, v in attributes.items()}  # type: ignore[call-overload]
+    return {name: _copy(value) for name, value in attributes.items()}
+
+
+def _copy(value: object) -> object:
+    return value.copy() if type(value) in (list, set, dict) else value  # type: ignore[attr-defined]
 
 
 def _modules(value: object, seen: dict[int, object]) -> list[Module]:
@@ -90,12 +96,12 @@ def _modules(value: object, seen: dict[int, object]) -> list[Module]:
 
 def build(
     release: LazyRelease,
-    builder: world.Builder,
+    builder: building.Builder,
     cls: type,
     depth: int,
     setter: str,
-    known: tuple[object, ...] | None = None,
-) -> tuple[Subject | None, list[str], tuple[object, ...], str]:
+    known: Kind | None = None,
+) -> tuple[Subject | None, list[str], Kind, str]:
     """Build a class at a depth with the first kind of config under which its layers run.
 
     Args:
@@ -112,7 +118,7 @@ def build(
     best = ""
     types = ("probe", *census.model_types(release, cls))
     kinds = [known] if known else [(v, k, t) for t in types for k in range(len(world.KINDS)) for v in world.VARIANTS]
-    for variant, kind, model_type in kinds:  # type: ignore[misc]
+    for variant, kind, model_type in kinds:
         builder.stack.clear()
         config, log = world.make_config(variant, depth, cls.__name__, model_type, kind)
         stage = "building it"
@@ -128,7 +134,7 @@ def build(
                 return subject, log, (variant, kind, model_type), ""
         if not best or _progress(reason) > _progress(best):
             best = reason
-    return None, [], (), best
+    return None, [], ("", 0, ""), best
 
 
 def _first_run(subject: Subject, setter: str) -> None:
@@ -203,12 +209,12 @@ def after(subject: Subject, act: Callable[[], None], n: int) -> dict[str, object
     return {"taps": stream.taps(TRACE, n)}
 
 
-def study(release: LazyRelease, builder: world.Builder, cls: type, method: str) -> dict[str, object]:
+def study(release: LazyRelease, builder: building.Builder, cls: type, method: str) -> dict[str, object]:
     """All experiments on one class and method."""
     setter = SETTERS[method]
     world.SETTINGS.speculative_algorithm = method
     record: dict[str, object] = {"setter": release.place(getattr(cls, setter)), "cases": []}
-    known: tuple[object, ...] | None = None
+    known: Kind | None = None
     for position, n in enumerate(DEPTHS):
         subject, log, known, reason = build(release, builder, cls, n, setter, known)
         if subject is None:

@@ -7,22 +7,20 @@ and the hooks that turn sublayers into atoms. What a class does with them is the
 from __future__ import annotations
 
 import re
-import sys
 
-from drafter_contracts.engines.scan.lazy import MISSING, PACKAGE
+from drafter_contracts.engines.scan.lazy import MISSING
 from drafter_contracts.engines.scan.probes import structs, symbolic
-from drafter_contracts.engines.scan.probes.symbolic import TRACE, Leaf, LeafModule, NormModule, Value
-from drafter_contracts.engines.scan.standins import Module, ModuleList, Standin, StandinMeta, TorchLayer
+from drafter_contracts.engines.scan.probes.building import Builder
+from drafter_contracts.engines.scan.probes.symbolic import TRACE, Leaf, Value
+from drafter_contracts.engines.scan.standins import Module, Standin, StandinMeta
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import FrameType
+    from typing import Any, Self
 
     from drafter_contracts.engines.scan.lazy import LazyRelease
 
-#: Parameters by which a decoder layer is told its place.
-_LAYER_PARAMETERS = frozenset({"layer_id", "layer_idx", "layer_index", "layer_number", "idx", "layer_num"})
 _SIZE = re.compile(r"^get_\w*(world_)?size$")
 _RANK = re.compile(r"^get_\w*rank$")
 _GROUP = re.compile(r"^get_\w*group$")
@@ -30,10 +28,25 @@ _GROUP = re.compile(r"^get_\w*group$")
 _KERNEL_WRAPPERS = ("layers/elementwise.py", "layers/gemma4_fused_ops.py")
 #: Functions by which release code reaches the launch's settings (`server_args.py`, `runtime_context.py`).
 _SETTINGS_FUNCTIONS = (
-    "get_server_args get_global_server_args get_context get_device get_model get_exec get_schedule get_memory get_spec "
-    "get_lora get_mm get_disagg get_serving get_observability get_flags get_forward get_resources get_forward_context"
-).split()
-_CAPTURE_WORDS = re.compile(r"layers_to_capture|aux_hidden_state|capture_output")
+    "get_server_args",
+    "get_global_server_args",
+    "get_context",
+    "get_device",
+    "get_model",
+    "get_exec",
+    "get_schedule",
+    "get_memory",
+    "get_spec",
+    "get_lora",
+    "get_mm",
+    "get_disagg",
+    "get_serving",
+    "get_observability",
+    "get_flags",
+    "get_forward",
+    "get_resources",
+    "get_forward_context",
+)
 
 #: Numbers of the configuration that every model class is built with.
 _NUMBERS: dict[str, object] = {
@@ -44,7 +57,8 @@ _NUMBERS: dict[str, object] = {
     "hidden_act": "silu", "tie_word_embeddings": False, "model_type": "probe", "attention_bias": False,
     "qk_nope_head_dim": 8, "qk_rope_head_dim": 8, "v_head_dim": 8, "kv_lora_rank": 16, "q_lora_rank": 16,
     "sliding_window": 128, "n_group": 1, "topk_group": 1, "n_shared_experts": 1, "layernorm_epsilon": 1e-6,
-    "video_pruning_rate": 0.0, "num_blocks": 1, "attn_res_block_size": 4, "projector_hidden_act": "gelu", "num_loops": 1, "full_attention_interval": 2, "partial_rotary_factor": 1.0, "norm_eps": 1e-6,
+    "video_pruning_rate": 0.0, "num_blocks": 1, "attn_res_block_size": 4, "projector_hidden_act": "gelu",
+    "num_loops": 1, "full_attention_interval": 2, "partial_rotary_factor": 1.0, "norm_eps": 1e-6,
 }  # fmt: skip
 
 
@@ -57,7 +71,7 @@ class Frequency(int):
 
     _depth: int
 
-    def __new__(cls, value: int, depth: int) -> Frequency:
+    def __new__(cls, value: int, depth: int) -> Self:
         """A number that is a list of itself, too."""
         made = super().__new__(cls, value)
         made._depth = depth
@@ -162,13 +176,13 @@ _OPTIONAL_SIZES = ("moe_dense_tp_size", "chunked_prefill_size", "page_size")
 class Settings(Standin):
     """Parallel sizes of one, ranks of zero, groups of one, everything else off."""
 
-    def __getattr__(self, name: str) -> Standin:
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
         if name.endswith("_size") and name not in _OPTIONAL_SIZES:
-            return 1  # type: ignore[return-value]
+            return 1
         if name.endswith("_rank"):
-            return 0  # type: ignore[return-value]
+            return 0
         if name == "pp_group":
             return PIPELINE
         if name.endswith("_group"):
@@ -179,15 +193,15 @@ class Settings(Standin):
 #: Launch settings, as the release reads them; a probe sets `speculative_algorithm`.
 SETTINGS = Settings("settings")
 SETTINGS.speculative_algorithm = "EAGLE3"
-SETTINGS.moe.init_expert_location = "trivial"  # type: ignore[attr-defined]
+SETTINGS.moe.init_expert_location = "trivial"
 SETTINGS.language_only = True
-SETTINGS.mamba.enable_mamba_extra_buffer = True  # type: ignore[attr-defined]
+SETTINGS.mamba.enable_mamba_extra_buffer = True
 
 
 def _mm_embed(
-    input_ids: object = None,
+    input_ids: object = None,  # noqa: ARG001 - named as the release's callers name it
     forward_batch: object = None,
-    language_model: object = None,
+    language_model: Any = None,
     *_more: object,
     **kwargs: object,
 ) -> object:
@@ -196,7 +210,7 @@ def _mm_embed(
                  "image_data_embedding_func", "audio_data_embedding_func", "data_embedding_func_mapping",
                  "placeholder_token", "skip_mm_process"):  # fmt: skip
         kwargs.pop(name, None)
-    return language_model(input_ids=None, forward_batch=forward_batch, input_embeds=TRACE.fresh(), **kwargs)  # type: ignore[operator]
+    return language_model(input_ids=None, forward_batch=forward_batch, input_embeds=TRACE.fresh(), **kwargs)
 
 
 def _rule(name: str) -> object:
@@ -211,114 +225,6 @@ def _rule(name: str) -> object:
     if _GROUP.match(name):
         return lambda *_args, **_kwargs: OTHER
     return MISSING
-
-
-class Builder:
-    """Decides for every class of the release that is called whether it is built, a sublayer or a norm."""
-
-    def __init__(self) -> None:
-        self.stack: list[tuple[type, bool]] = []
-        self._capturing: dict[type, bool] = {}
-
-    def __call__(self, cls: type, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
-        """The hook of `StandinMeta.constructor`."""
-        if not issubclass(cls, Module) or issubclass(cls, (ModuleList, LeafModule, NormModule)):
-            return NotImplemented
-        if any(base.__name__ == "LogitsProcessor" for base in cls.__mro__):
-            return _logits(cls)
-        if cls.__name__.endswith("Norm") or "layers.layernorm" in cls.__module__:
-            return symbolic.construct(NormModule, cls)
-        in_layer = any(layer for _, layer in self.stack)
-        if in_layer or cls.__module__.startswith("sglang.srt.layers") or not cls.__module__.startswith("sglang"):
-            return symbolic.construct(LeafModule, cls)
-        if issubclass(cls, TorchLayer) and not self.capturing(cls):
-            return symbolic.construct(LeafModule, cls)
-        layer = _is_layer(cls, args, kwargs)
-        self.stack.append((cls, layer))
-        try:
-            made = type.__call__(cls, *args, **kwargs)
-        except Exception:
-            if len(self.stack) == 1 or layer or self.capturing(cls):
-                raise
-            return symbolic.construct(LeafModule, cls)
-        finally:
-            self.stack.pop()
-        if layer:
-            follow(made)
-        return made
-
-    def capturing(self, cls: type) -> bool:
-        """Whether a class, by its own code or its bases', has to do with capture: it is never taken as a sublayer."""
-        known = self._capturing.get(cls)
-        if known is None:
-            names: set[str] = set()
-            for base in cls.__mro__:
-                for member in vars(base).values():
-                    code = getattr(member, "__code__", None)
-                    if code is not None:
-                        names.update(code.co_names, code.co_varnames)
-            known = self._capturing[cls] = any(_CAPTURE_WORDS.search(name) for name in names)
-        return known
-
-
-def _is_layer(cls: type, args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
-    code = getattr(cls.__init__, "__code__", None)
-    for name in _LAYER_PARAMETERS & set(kwargs):
-        if isinstance(kwargs[name], int):
-            return True
-    names = code.co_varnames[1 : 1 + len(args)] if code is not None else ()
-    return any(name in _LAYER_PARAMETERS and isinstance(value, int) for name, value in zip(names, args, strict=False))
-
-
-class _Logits(Module):
-    """Stands where the logits processor is: records which aux hidden states arrive."""
-
-    _order: tuple[str, ...] = ()
-
-    def __call__(self, *args: object, **kwargs: object) -> object:
-        named = {**dict(zip(self._order, args, strict=False)), **kwargs}
-        TRACE.reached = True
-        TRACE.delivered = named.get("aux_hidden_states")
-        return Leaf("logits")
-
-
-def _logits(cls: type) -> object:
-    """The recorder in place of a release's logits processor; arguments are named as its own forward names them."""
-    made = object.__new__(_Logits)
-    made.__dict__["logit_scale"] = None
-    code = getattr(cls.forward, "__code__", None)  # type: ignore[attr-defined]
-    made.__dict__["_order"] = code.co_varnames[1 : code.co_argcount] if code is not None else ()
-    return made
-
-
-def _caller(frame: FrameType | None) -> object:
-    """Code of the innermost function of the release that is at work."""
-    while frame is not None:
-        if frame.f_code.co_filename.startswith(PACKAGE.replace(".", "/")):
-            return frame.f_code
-        frame = frame.f_back
-    return None
-
-
-def follow(layer: object) -> None:
-    """Have a decoder layer's forward recorded, however it is called."""
-    forward = layer.forward  # type: ignore[attr-defined]
-
-    def recorded(*args: object, **kwargs: object) -> object:
-        ordinal = TRACE.calls
-        TRACE.calls += 1
-        if TRACE.loop is None:
-            TRACE.loop = _caller(sys._getframe(1))  # noqa: SLF001 - the loop is whoever calls the layer
-        TRACE.entries[ordinal] = symbolic.total([*args, *kwargs.values()])
-        TRACE.layers.append(ordinal)
-        try:
-            result = forward(*args, **kwargs)
-        finally:
-            TRACE.layers.pop()
-        TRACE.outputs[ordinal] = symbolic.total(result if isinstance(result, tuple) else [result])
-        return result
-
-    layer.__dict__["forward"] = recorded
 
 
 def _jit(*functions: object, **_options: object) -> object:
@@ -339,13 +245,13 @@ class _Pretrained(Module):
 def install(release: LazyRelease) -> Builder:
     """Put the surroundings in place. Before anything of the release is looked up."""
     builder = Builder()
-    StandinMeta.constructor = builder  # type: ignore[assignment]
+    StandinMeta.constructor = builder
     Standin.answer = symbolic.answer
     release.rule = _rule
     release.stub(*_KERNEL_WRAPPERS)
     plain = SETTINGS
     parallel = Settings("parallel")
-    plain.comm.boundary_reduction = "ar"  # type: ignore[attr-defined]
+    plain.comm.boundary_reduction = "ar"
     constants: dict[str, Callable[..., object]] = {
         "get_parallel": lambda: parallel,
         "declare_load_time_override": lambda *_args, **_kwargs: None,
@@ -376,10 +282,10 @@ def make_batch() -> Standin:
     batch = Standin("forward_batch")
     batch.aux_hidden_states_buffer = None
     batch.residual_stream = None
-    batch.capture_hidden_mode.need_capture = batch.capture_hidden_mode.is_full = lambda: True  # type: ignore[attr-defined]
+    batch.capture_hidden_mode.need_capture = batch.capture_hidden_mode.is_full = lambda: True
     return batch
 
 
 def instantiate(cls: type, config: Config) -> object:
     """Build a model as the release's loader does (`model_loader/loader.py: _initialize_model`)."""
-    return cls(config=config, quant_config=None)  # type: ignore[call-arg]
+    return cls(config=config, quant_config=None)

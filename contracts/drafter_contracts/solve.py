@@ -110,7 +110,7 @@ def solve(  # noqa: PLR0913 - one value per thing that decides, the last three b
         return Solution(reason=obstacle)
     moved = reading_shift(reading, target_model_type, architectures)
     key = prefer if prefer in reading.keys else (reading.keys[0] if reading.keys else "")
-    if key:
+    if key and not _replay_stands_in_the_way(rule, graphs, layout, n, graphs_on=graphs_on):
         for ids in _candidates(rule, layout.boundaries, n):
             written = tuple(i - moved for i in ids)
             if not _reads_back(reading, key, written, n):
@@ -142,6 +142,16 @@ def solve(  # noqa: PLR0913 - one value per thing that decides, the last three b
             return Solution(eager.ids, eager.key, eager.default, graphs_off=True, reason=why)
         return eager
     return Solution(reason=_no_ids(rule, reading, layout))
+
+
+def _replay_stands_in_the_way(
+    rule: CaptureMethod, graphs: GraphReplay | None, layout: CaptureLayout, n: int, *, graphs_on: bool
+) -> bool:
+    """Whether graph replay captures something else whatever the ids are (a shortcut: the forward rule decides)."""
+    if not graphs_on or graphs is None or graphs.ids == "same":
+        return False
+    effect = effective_capture(rule, graphs, n, None, graphs_on=True)
+    return effect.replay is None or not serves(EffectiveCapture(effect.replay), layout)
 
 
 def _reads_back(reading: IdReading, key: str, ids: tuple[int, ...], n: int) -> bool:

@@ -10,6 +10,7 @@ from drafter_contracts.verdict import REFUSE, Finding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from drafter_contracts.checkpoint.facts import TensorFact
     from drafter_contracts.rules.rule import Outcome
     from drafter_contracts.situation import Situation
 
@@ -66,13 +67,9 @@ def dropped_weights(s: Situation) -> Outcome:
     known, facts = s.draft_class, s.drafter
     if known is None or facts is None or not facts.tensors or known.status == OPAQUE:
         return None
-    lost = [
-        tensor.name
-        for tensor in facts.tensors
-        if _ignored(tensor.name, known.ignores) and _judged(tensor.name, known.loads)
-    ]
+    lost = [name for name in _among(facts.tensors, known.ignores) if _judged(name, known.loads)]
     lost = [name for name in lost if not any(word in name for word in _NEEDLESS)]
-    raising = [tensor.name for tensor in facts.tensors if _ignored(tensor.name, known.refuses)]
+    raising = _among(facts.tensors, known.refuses)
     if not lost and not raising:
         return ()
     what = f"drops {len(lost)} tensors of {drafter(s)} without a message"
@@ -104,10 +101,13 @@ def _judged(name: str, loads: tuple[str, ...]) -> bool:
     return first != "layers" or index in {"0", ""} or any(word.startswith(f"layers.{index}") for word in loads)
 
 
-def _ignored(name: str, ignores: tuple[str, ...]) -> bool:
-    """Whether a tensor is one of those ignored: by its full name, or below a name that stands for a group."""
-    plain = name.removeprefix("model.")
-    return any(plain == word or plain.startswith(f"{word.rstrip('.*')}.") for word in ignores if word)
+def _among(tensors: tuple[TensorFact, ...], words: tuple[str, ...]) -> list[str]:
+    """Names of the tensors that are among `words`: by their full name, or below one that stands for a group."""
+    if not words:
+        return []
+    groups = tuple(f"{word}." for word in words)
+    plain = ((tensor.name, tensor.name.removeprefix("model.")) for tensor in tensors)
+    return [name for name, short in plain if short in words or name in words or short.startswith(groups)]
 
 
 def ids_range(s: Situation) -> Outcome:

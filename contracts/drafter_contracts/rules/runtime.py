@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from drafter_contracts.situation import Situation
 
 LONGER = "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN"
-_TRUE = {"1", "true", "yes", "on", "y", "t"}
+_TRUE = {"1", "true"}
 _DTYPES = {"half": "float16", "float": "float32", "BF16": "bfloat16", "F16": "float16", "F32": "float32"}
 _ARGS = "https://github.com/sgl-project/sglang/blob/v0.5.9/python/sglang/srt/server_args.py"
 

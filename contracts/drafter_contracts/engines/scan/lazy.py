@@ -162,11 +162,13 @@ class LazyRelease:
         if found is not None:
             return found
         root, _, rest = dotted.partition(".")
+        if self.stubbed(dotted) and dotted not in self._foreign:
+            self._foreign[dotted] = Standin(dotted)
         if dotted in self._foreign:
             return self._foreign[dotted]
         if dotted in REAL_MODULES:
             return importlib.import_module(dotted)
-        if dotted.startswith(PACKAGE + ".") and not self.stubbed(dotted):
+        if dotted.startswith(PACKAGE + "."):
             raise ModuleNotFoundError(f"No module named '{dotted}'", name=dotted)
         value = self._foreign.get(root)
         if value is None:

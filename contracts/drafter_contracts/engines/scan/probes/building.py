@@ -21,10 +21,16 @@ _CAPTURE_WORDS = re.compile(r"layers_to_capture|aux_hidden_state|capture_output"
 
 
 class Builder:
-    """Decides for every class of the release that is called whether it is built, a sublayer or a norm."""
+    """Decides for every class of the release that is called whether it is built, a sublayer or a norm.
+
+    Attributes:
+        stack: Classes under construction, and whether each is a decoder layer.
+        layers: Decoder layers that were begun.
+    """
 
     def __init__(self) -> None:
         self.stack: list[tuple[type, bool]] = []
+        self.layers = 0
         self._capturing: dict[type, bool] = {}
 
     def __call__(self, cls: type, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
@@ -41,6 +47,7 @@ class Builder:
         if issubclass(cls, TorchLayer) and not self.capturing(cls):
             return symbolic.construct(LeafModule, cls)
         layer = _is_layer(cls, args, kwargs)
+        self.layers += layer
         self.stack.append((cls, layer))
         try:
             made = type.__call__(cls, *args, **kwargs)

@@ -115,25 +115,27 @@ def build(
     Returns:
         The subject (None where no config works), the log of depths it reads, the config's kind, and why not.
     """
-    best = ""
+    attempts: list[tuple[tuple[bool, int], str]] = []
     types = ("probe", *census.model_types(release, cls))
     kinds = [known] if known else [(v, k, t) for t in types for k in range(len(world.KINDS)) for v in world.VARIANTS]
     for variant, kind, model_type in kinds:
         builder.stack.clear()
+        builder.layers = 0
         config, log = world.make_config(variant, depth, cls.__name__, model_type, kind)
-        stage = "building it"
+        built = False
+        TRACE.reset()
         try:
             subject = Subject(world.instantiate(cls, config), builder)
-            stage = "its forward pass"
+            built = True
             _first_run(subject, setter)
         except Exception as error:  # noqa: BLE001 - the release's own failure under this config
-            reason = f"{stage}: {describe(error)}"
+            reason = f"{'its forward pass' if built else 'building it'}: {describe(error)}"
         else:
             reason = stream.complaint(TRACE, depth)
             if not reason or TRACE.calls == depth:
                 return subject, log, (variant, kind, model_type), ""
-        if not best or _progress(reason) > _progress(best):
-            best = reason
+        attempts.append(((built and TRACE.calls > 0, builder.layers), reason))
+    best = max(attempts, key=lambda attempt: attempt[0])[1]  # the first of those that came furthest
     return None, [], ("", 0, ""), best
 
 
@@ -145,12 +147,6 @@ def _first_run(subject: Subject, setter: str) -> None:
         _call(subject, setter, [2, 5] if takes_ids(getattr(subject.model, setter)) else None)
         subject.run()
         subject.restore()
-
-
-def _progress(reason: str) -> int:
-    """How far an attempt came: the reason that is told is the one of the attempt that came furthest."""
-    marks = ("runs 0 decoder", "building it: AssertionError: ", "building it", "its forward pass:", "")
-    return next(rank for rank, mark in enumerate(marks) if mark in reason)
 
 
 def describe(error: Exception) -> str:

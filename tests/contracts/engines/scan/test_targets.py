@@ -198,7 +198,8 @@ class ToyVLForConditionalGeneration(nn.Module):
         self.visual = ToyTower(config.vision_config)
         self.language_model = ToyForCausalLM(config.text_config)
     def forward(self, input_ids, positions, forward_batch, get_embedding=False):
-        return self.language_model(input_ids, positions, forward_batch, self.language_model.model.embed_tokens(input_ids))
+        embeds = self.language_model.model.embed_tokens(input_ids)
+        return self.language_model(input_ids, positions, forward_batch, embeds)
     def set_eagle3_layers_to_capture(self, layer_ids=None):
         self.language_model.set_eagle3_layers_to_capture(layer_ids)
 

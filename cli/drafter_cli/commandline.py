@@ -9,7 +9,6 @@ from __future__ import annotations
 import msgspec
 
 from drafter_cli.errors import UsageError
-from drafter_cli.nearest import nearest
 
 
 class Option(msgspec.Struct, frozen=True):
@@ -145,6 +144,8 @@ def _find(command: Command, name: str) -> Option:
     for option in (*command.options, HELP):
         if name in (option.name, option.short) and name:
             return option
+    from drafter_cli.nearest import nearest
+
     known = [option.name for option in (*command.options, HELP)]
     close = nearest(name, known)
     raise UsageError(

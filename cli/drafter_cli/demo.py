@@ -41,7 +41,7 @@ METHOD = "EAGLE3"
 WRONG_FIX = (-1, 2, 30)
 _COLOURS = {"allow": GREEN, "warn": YELLOW, "refuse": RED, "unknown": BLUE}
 _INDENT = " " * 16
-_LABEL = 18
+_LABEL = 22
 #: Directories, relative to where the story is told, so that messages stay short.
 _NAMES: dict[tuple[int, ...], str] = {WRONG_FIX: "drafter-wrong-fix", TRAINED_OUTPUT_IDS: "drafter"}
 

@@ -14,7 +14,6 @@ from drafter_cli.errors import (
     error_line,
     exit_code_of_error,
 )
-from drafter_cli.nearest import nearest
 from drafter_cli.terminal import RED, Style, colours, write, write_json
 
 TYPE_CHECKING = False
@@ -96,8 +95,11 @@ def _dispatch(argv: list[str]) -> int:
 
 
 def _run(name: str, rest: list[str]) -> int:
-    _import_msgspec_lightly()
     from importlib import import_module
+
+    from drafter_cli.light_imports import import_msgspec
+
+    import_msgspec()
 
     from drafter_cli import commandline
 
@@ -117,6 +119,8 @@ def _find_command(argv: list[str]) -> tuple[str, list[str]]:
     """
     if argv[0] in COMMANDS:
         return argv[0], argv[1:]
+    from drafter_cli.nearest import nearest
+
     group = [name for name in COMMANDS if name.startswith(argv[0] + " ")]
     if not group:
         firsts = list(dict.fromkeys(name.partition(" ")[0] for name in COMMANDS))
@@ -132,22 +136,6 @@ def _find_command(argv: list[str]) -> tuple[str, list[str]]:
         f"there is no command {argv[0]} {inner}",
         f"did you mean {argv[0]} {close}?" if close else f"one of {', '.join(seconds)}",
     )
-
-
-def _import_msgspec_lightly() -> None:
-    """Import msgspec without typing_extensions, if that happens to be installed beside it.
-
-    msgspec takes `get_type_hints` and two names from typing_extensions where it finds it and from typing where it
-    does not; from Python 3.11 on they are the same. Importing typing_extensions (and `inspect` with it) costs as
-    much as an interpreter's start.
-    """
-    if "typing_extensions" in sys.modules or "msgspec" in sys.modules:
-        return
-    sys.modules["typing_extensions"] = None  # type: ignore[assignment]
-    try:
-        import msgspec  # noqa: F401
-    finally:
-        del sys.modules["typing_extensions"]
 
 
 def version() -> str:

@@ -79,15 +79,16 @@ def write_json(value: object, *, to_stderr: bool = False) -> None:
 
 
 def wrap(text: str, *, indent: str, width: int = 110) -> str:
-    """Text broken at spaces into lines of at most `width`, every line after `indent`. A long word stays whole."""
+    """Text broken at spaces into lines of at most `width`, after `indent` and its own. A long word stays whole."""
     lines = []
     for paragraph in text.split("\n"):
-        line = ""
-        for word in paragraph.split(" "):
-            if line and len(indent) + len(line) + 1 + len(word) > width:
-                lines.append(indent + line)
+        words = paragraph.lstrip(" ")
+        line, deeper = "", indent + " " * (len(paragraph) - len(words))
+        for word in words.split(" "):
+            if line and len(deeper) + len(line) + 1 + len(word) > width:
+                lines.append(deeper + line)
                 line = word
             else:
                 line = f"{line} {word}" if line else word
-        lines.append(indent + line)
+        lines.append(deeper + line)
     return "\n".join(lines)

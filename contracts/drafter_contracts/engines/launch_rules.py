@@ -1,6 +1,6 @@
 """What one engine release does with a launch command: the part of a profile that the reader of launches needs."""
 
-from __future__ import annotations
+# No `from __future__ import annotations` here, for the reason that profile.py gives.
 
 import msgspec
 
@@ -119,6 +119,7 @@ class SpeculativeRules(msgspec.Struct, frozen=True, omit_defaults=True):
         defaults: Algorithm to values that hold only where none is given: integers, option dests, or
             "draft_tokens//topk". `fixed` uses the same expressions.
         topk_paged_one: With page size above 1, topk is silently set to 1.
+        partial_paged: The same as `partial`, for those that raise with page size above 1 only.
         page_sizes: Condition ("attention_backend==flashmla") to the page size that the release forces then.
         draft_revision: Revision of the drafter where none is given, or "".
         bundled_revision: A bundled drafter is read at the target's revision.
@@ -145,6 +146,7 @@ class SpeculativeRules(msgspec.Struct, frozen=True, omit_defaults=True):
     blocks: dict[str, BlockRule] = msgspec.field(default_factory=dict)
     defaults: dict[str, dict[str, str]] = msgspec.field(default_factory=dict)
     topk_paged_one: bool = False
+    partial_paged: dict[str, str] = msgspec.field(default_factory=dict)
     page_sizes: dict[str, int] = msgspec.field(default_factory=dict)
     draft_revision: str = ""
     bundled_revision: bool = False

@@ -144,6 +144,7 @@ class Resolved:
         """Refusals."""
         seen = {
             **self.request.values,
+            "page_size": self.page_size(),
             "algorithm": self.algorithm,
             "speculative_draft_model_path": self.draft_path or None,
         }
@@ -166,8 +167,9 @@ class Resolved:
         """The triple where none of the three is given; what a partial triple leads to."""
         given = [name for name in NAMES if self.values[name] is not None]
         if given:
-            error = self.rules.partial.get("+".join(given), "") if len(given) < len(NAMES) else ""
-            if error:
+            known = "+".join(given)
+            paged = self.rules.partial_paged.get(known, "") if self.page_size() > 1 else ""
+            if error := self.rules.partial.get(known) or paged:
                 self.fail(error)
             return
         chosen = self.rules.auto_for.get(self.algorithm)

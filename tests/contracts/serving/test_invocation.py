@@ -47,7 +47,7 @@ LAUNCHES = {
     "kubectl exec -it pod -c main -- " + PLAIN: "launch_server",
     "docker run --gpus all --rm -it -e A=1 -v /a:/b -p 30000:30000 --ipc=host lmsysorg/sglang:latest "
     + PLAIN: "launch_server",
-    "docker run --entrypoint python3 lmsysorg/sglang:dev -m sglang.launch_server --model-path m --tp 8": "launch_server",
+    "docker run --entrypoint python3 lmsysorg/sglang -m sglang.launch_server --model-path m --tp 8": "launch_server",
     "docker exec -e A=1 box " + PLAIN: "launch_server",
     "apptainer exec --nv --bind /data sglang.sif " + PLAIN: "launch_server",
     "accelerate launch --num_processes 1 -m sglang.launch_server --model-path m --tp 8": "launch_server",

@@ -15,13 +15,13 @@ from drafter_contracts.serving.values import CONVERTERS
 ACTIONS = ("store_true", "store_false", "store_const", "append", "BooleanOptionalAction")
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     pass
 
 
 class Oracle(argparse.ArgumentParser):
     def error(self, message):
-        raise Refused(message)
+        raise RefusedError(message)
 
 
 def oracle(flags):
@@ -53,7 +53,7 @@ def oracle(flags):
 def as_argparse(flags, argv):
     try:
         return vars(oracle(flags).parse_args(argv))
-    except Refused:
+    except RefusedError:
         return None
 
 
@@ -79,7 +79,7 @@ def tables(draw):
         if kind == "store_const":
             flags.append(Flag(own, action=kind, const="fixed"))
             continue
-        if kind != "store" and kind != "append":
+        if kind not in ("store", "append"):
             flags.append(Flag(own, action=kind, default=draw(st.sampled_from((None, False, True)))))
             continue
         type_ = draw(st.sampled_from(("str", "int", "float", "json", "nullable_str", "human_int")))

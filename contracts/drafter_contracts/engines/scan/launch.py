@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from drafter_contracts.engines.launch_rules import ConfigFile, Flag, LaunchRules, ServeRule, Source, flag_dest
-from drafter_contracts.engines.scan import launch_cases, launch_fit, launch_graphs
+from drafter_contracts.engines.scan import launch_cases, launch_check, launch_entry, launch_graphs
 from drafter_contracts.engines.scan.launch_cases import Cases
 from drafter_contracts.engines.scan.sandbox import run_probe
 from drafter_contracts.errors import ScanError
@@ -15,6 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from drafter_contracts.engines.scan.launch_fit import Answers
     from drafter_contracts.engines.scan.tree import SourceTree
 
 PROBE = "launch"
@@ -53,7 +54,7 @@ class Derivation:
             return {}
         return dict(answer[1])
 
-    def run(self, cases: Cases) -> launch_fit.Answers:
+    def run(self, cases: Cases) -> Answers:
         """The cases' answers by key."""
         keys = list(cases.cases)
         payload: dict[str, object] = {
@@ -81,7 +82,7 @@ class Derivation:
         task = self.task("config")
         if not task:
             return None
-        rule, reason = launch_fit.fit_config(task, flags)
+        rule, reason = launch_entry.fit_config(task, flags)
         if reason:
             self.unknown["config"] = reason
             return None
@@ -99,7 +100,7 @@ class Derivation:
         task = self.task("serve")
         if not task:
             return None
-        rule, reason = launch_fit.fit_serve(task)
+        rule, reason = launch_entry.fit_serve(task)
         if reason:
             self.unknown["serve"] = reason
         return rule
@@ -144,33 +145,37 @@ def derive(tree: SourceTree, *, allow_unconfined: bool = False) -> tuple[LaunchR
     for flag in flags:
         table.setdefault(flag_dest(flag), flag)
     names = work.candidates(table)
+    toggles = launch_cases.graph_toggles(table)
+    cases = _cases(work, table, names)
+    launch_cases.add_graphs(cases, toggles)
+    answers = work.run(cases)
+    pairs = Cases(table)
+    launch_cases.add_graph_pairs(pairs, toggles, launch_graphs.pairs(toggles, answers))
+    handler = work.task("handler")
+    place = msgspec.convert(handler, Source) if handler else None
+    serve = work.serve()
+    rules = LaunchRules(
+        flags=flags,
+        speculative=launch_check.fit_speculative(names, table, cases, answers, place),
+        config_file=work.config_file(flags),
+        entries=("launch_server", "serve") if serve is not None else ("launch_server",),
+        plugins=work.plugins(),
+        graphs=launch_graphs.fit(toggles, answers, work.run(pairs) if pairs.cases else {}),
+        serve=serve,
+        unknown=work.unknown,
+    )
+    return rules, work.files
+
+
+def _cases(work: Derivation, table: dict[str, Flag], names: tuple[str, ...]) -> Cases:
+    """Everything that the speculative options are tried on."""
     texts = [work.sources[path] for path in SPECULATIVE_FILES if path in work.sources]
     cases = Cases(table)
     launch_cases.add_algorithms(cases, names)
     launch_cases.add_architectures(cases, names, launch_cases.names_in(texts)[0])
     launch_cases.add_backends(cases, table)
+    launch_cases.add_paged(cases, names, table)
     launch_cases.add_numbers(cases, names, table)
     launch_cases.add_limits(cases, names, table)
     launch_cases.add_overlap(cases)
-    toggles = launch_cases.graph_toggles(table)
-    launch_cases.add_graphs(cases, toggles)
-    answers = work.run(cases)
-    place = msgspec.convert(work.task("handler"), Source) if work.task("handler") else None
-    rules = launch_fit.fit_speculative(names, table, cases, answers, place)
-    pairs = Cases(table)
-    launch_cases.add_graph_pairs(pairs, toggles, launch_graphs.pairs(toggles, answers))
-    graphs = launch_graphs.fit(toggles, answers, work.run(pairs) if pairs.cases else {})
-    serve = work.serve()
-    return (
-        LaunchRules(
-            flags=flags,
-            speculative=rules,
-            config_file=work.config_file(flags),
-            entries=("launch_server", "serve") if serve is not None else ("launch_server",),
-            plugins=work.plugins(),
-            graphs=graphs,
-            serve=serve,
-            unknown=work.unknown,
-        ),
-        work.files,
-    )
+    return cases

@@ -123,6 +123,8 @@ def add_algorithms(cases: Cases, candidates: Sequence[str]) -> None:
     for name in candidates:
         for triple in triples():
             cases.spec(("grid", name, triple), name, triple, {})
+            paged = {"page_size": 64, "attention_backend": "flashinfer"}
+            cases.spec(("paged", name, triple), name, triple, paged)
     cases.spec(("lower",), "eagle3", (3, 4, 16), {})
 
 
@@ -156,6 +158,16 @@ def add_backends(cases: Cases, flags: dict[str, Flag]) -> None:
                     key = ("backend", dest, backend, machine, topk, page)
                     values: dict[str, object] = {dest: backend, "page_size": page}
                     cases.spec(key, "EAGLE3", (3, topk, 16), values, mode="whole", machine=machine)
+
+
+def add_paged(cases: Cases, candidates: Sequence[str], flags: dict[str, Flag]) -> None:
+    """Backends with pages, for every algorithm."""
+    flag = flags.get("attention_backend")
+    for name in candidates:
+        for backend in (flag.choices if flag is not None else None) or ():
+            for page in (1, 64):
+                values: dict[str, object] = {"attention_backend": backend, "page_size": page}
+                cases.spec(("pages", name, backend, page), name, (3, 4, 16), values, mode="whole")
 
 
 def add_numbers(cases: Cases, candidates: Sequence[str], flags: dict[str, Flag]) -> None:

@@ -1,103 +1,29 @@
-"""Fit what a release's own launch code did to the rules that the gate interprets, and check the fit."""
+"""Fit what a release's own resolution of the speculative options did to the rules that the gate interprets."""
 
 from __future__ import annotations
 
 import msgspec
 
-from drafter_contracts.engines.launch_rules import (
-    BlockRule,
-    ConfigFile,
-    Flag,
-    ServeRule,
-    Source,
-    SpeculativeRules,
-    Triple,
-    flag_dest,
-)
-from drafter_contracts.engines.scan.launch_cases import (
-    BLOCK_KEYS,
-    MACHINES,
-    OTHER,
-    REVISION,
-    TARGET,
-    TOGGLES,
-    Cases,
-    triples,
-)
-from drafter_contracts.serving.speculation import NAMES, Request, Resolved, resolve
+from drafter_contracts.engines.launch_rules import BlockRule, Flag, Source, SpeculativeRules, Triple
+from drafter_contracts.engines.scan.launch_cases import BLOCK_KEYS, OTHER, REVISION, TARGET, TOGGLES, triples
+from drafter_contracts.serving.speculation import NAMES
 
 Answer = dict[str, object]
 Answers = dict[tuple[object, ...], Answer]
 
 NOTHING = (None, None, None)
-_DESTS = ("speculative_num_steps", "speculative_eagle_topk", "speculative_num_draft_tokens")
+DESTS = ("speculative_num_steps", "speculative_eagle_topk", "speculative_num_draft_tokens")
 
 
 def triple_of(answer: Answer) -> tuple[object, ...] | None:
     """The three numbers of an answer; None where the release raised."""
-    return None if "error" in answer else tuple(answer.get(name) for name in _DESTS)
+    return None if "error" in answer else tuple(answer.get(name) for name in DESTS)
 
 
 def place(answer: Answer) -> str:
     """Where the release raised."""
     found = answer.get("place")
     return msgspec.convert(found, Source).text() if found else ""
-
-
-# --config and `sglang serve` --------------------------------------------------------------------------------------
-
-
-def fit_config(task: dict[str, object], flags: tuple[Flag, ...]) -> tuple[ConfigFile, str]:
-    """The merger's rule, and why there is none ("" if there is one)."""
-    values = {name: answer[1] for name, answer in task["values"].items()}  # type: ignore[attr-defined]
-    mapping = values["mapping"]
-    kinds = {'{"k": [true, null], "t": "it\'s"}': "json", str({"k": [True, None], "t": "it's"}): "repr"}
-    order = task["order"][1]  # type: ignore[index]
-    expected = {"list": ["--a-b", "x", "1"], "empty list": [], "number": ["--a-b", "1.5"], "null": ["--a-b", "None"]}
-    wrong = [name for name, argv in expected.items() if values[name] != argv]
-    if wrong or mapping[:1] != ["--a-b"] or mapping[-1] not in kinds:
-        return ConfigFile(), f"values are written in another way: {wrong or mapping}"
-    if order != ["--a-b", "x", "--p", "1", "--q", "2"]:
-        return ConfigFile(), f"the file's options go elsewhere: {order}"
-    keys: dict[str, list[list[object]]] = task["keys"]  # type: ignore[assignment]
-    rejects = {key.replace("-", "_") for key, (true, _, _) in keys.items() if true[0] == "error"}
-    switches = {key.replace("-", "_") for key, (true, _, _) in keys.items() if true == ["value", [f"--{key}"]]}
-    dests = {flag_dest(flag): flag for flag in flags if flag.action == "store_true"}
-    named = {name[2:].replace("-", "_") for flag in dests.values() for name in flag.names if name.startswith("--")}
-    beyond = named - rejects - set(dests)
-    spellings = "names" if beyond and beyond <= switches else "dest"
-    forms = [form for form in ("two-token", "equals") if task[form]]
-    return (
-        ConfigFile(
-            forms=tuple(forms),
-            mapping=kinds[mapping[-1]],
-            rejects_actions=bool(rejects),
-            rejects=tuple(sorted(rejects)),
-            key_spellings=spellings,
-            not_switches=tuple(sorted(set(dests) - switches)),
-            suffixes=tuple(s for s in task["suffixes"] if s == str(s).lower()),  # type: ignore[attr-defined]
-            source=msgspec.convert(task["place"], Source),
-        ),
-        "",
-    )
-
-
-def fit_serve(task: dict[str, object]) -> tuple[ServeRule, str]:
-    """What `sglang serve` does, and what of it fits no rule."""
-    plain = ["value", ["--model-path", "m", "--tp-size", "8"]]
-
-    def same(name: str) -> bool:
-        return task[name] == plain
-
-    rule = ServeRule(
-        positional=same("positional"),
-        model_type=same("model type") and same("model type equals"),
-        needs=() if task["alias"][0] == "value" else ("--model-path",),  # type: ignore[index]
-    )
-    return rule, "" if same("plain") else f"plain arguments are changed: {task['plain']}"
-
-
-# speculation ------------------------------------------------------------------------------------------------------
 
 
 class SpeculativeFit:
@@ -178,12 +104,12 @@ class SpeculativeFit:
         }
         return tuple(found), revisions == {REVISION}
 
-    def partial(self, name: str) -> dict[str, str]:
-        """Which partial triples raise."""
+    def partial(self, name: str, kind: str = "grid") -> dict[str, str]:
+        """Which partial triples raise ("grid": always, "paged": with pages)."""
         found: dict[str, str] = {}
         for triple in triples():
             given = [part for part, value in zip(NAMES, triple, strict=True) if value is not None]
-            answer = self.grid(name, triple)
+            answer = self.answers[kind, name, triple]
             if 0 < len(given) < len(NAMES) and "error" in answer:
                 found["+".join(given)] = str(answer["error"])
         return found
@@ -246,7 +172,7 @@ class SpeculativeFit:
         if answer is None or not isinstance(answer[index], int):
             return ""
         for key, moved in self.answers.items():
-            if key[:2] == ("number", name) and key[4] == triple and key[3] == 7 and key[2] not in _DESTS:
+            if key[:2] == ("number", name) and key[4] == triple and key[3] == 7 and key[2] not in DESTS:
                 dest = str(key[2])
                 numbers = triple_of(moved)
                 five = triple_of(self.answers["number", name, dest, 5, triple])
@@ -336,7 +262,7 @@ class SpeculativeFit:
                 continue
             effective = self.aliases.get(name, name)
             found.setdefault((condition.strip(), str(answer["error"]), place(answer)), []).append(effective)
-        rows: dict[tuple[str, str, str], None] = {}
+        rows: dict[tuple[str, str, str], None] = dict.fromkeys(self.page_limits())
         for (condition, error, where), names in found.items():
             unique = sorted(set(names))
             if condition not in TOGGLES and unique != ["EAGLE3"]:
@@ -344,6 +270,20 @@ class SpeculativeFit:
             who = f"algorithm=={unique[0]}" if len(unique) == 1 else f"algorithm in {'|'.join(unique)}"
             rows[f"{who} & {condition}", error, where] = None
         return tuple(rows)
+
+    def page_limits(self) -> list[tuple[str, str, str]]:
+        """Backends that algorithms outside the chain refuse with pages."""
+        found: dict[tuple[str, str, str], list[str]] = {}
+        chain = self.chains()
+        for key, answer in self.answers.items():
+            if key[0] != "pages" or key[3] != 64 or key[1] not in self.own or key[1] in chain:
+                continue
+            if "error" in answer and "error" not in self.answers[*key[:3], 1]:
+                found.setdefault((str(key[1]), str(answer["error"]), place(answer)), []).append(str(key[2]))
+        return [
+            (f"algorithm=={name} & page_size>1 & attention_backend in {'|'.join(backends)}", error, where)
+            for (name, error, where), backends in found.items()
+        ]
 
     def overlap(self) -> str:
         """The overlap scheduler: "on", "off" or "env:NAME"."""
@@ -379,6 +319,11 @@ class SpeculativeFit:
             aliases=self.aliases,
             auto=auto,
             partial=self.partial(eagle) if eagle else {},
+            partial_paged={
+                given: error
+                for given, error in (self.partial(eagle, "paged") if eagle else {}).items()
+                if given not in self.partial(eagle)
+            },
             topk1_tokens="S+1" if eagle and triple_of(self.grid(eagle, (3, 1, 16))) == (3, 1, 4) else "",
             fixed={name: fixed for name, (fixed, _) in forced.items() if fixed},
             bundled=bundled,
@@ -398,81 +343,3 @@ class SpeculativeFit:
             bundled_revision=bundled_revision,
             unfitted=self.unfitted,
         )
-
-
-def request_of(case: dict[str, object], defaults: dict[str, object]) -> Request:
-    """A case as the gate's interpreter takes it."""
-    values: dict[str, object] = {**defaults, **case["values"]}  # type: ignore[dict-item]
-    draft = case.get("draft")
-    config = draft if isinstance(draft, dict) else None
-    architectures = (config or {}).get("architectures")
-    return Request(
-        algorithm=str(values["speculative_algorithm"]),
-        triple=tuple(values.get(name) for name in _DESTS),  # type: ignore[arg-type]
-        draft_path=str(values.get("speculative_draft_model_path") or ""),
-        draft_revision=str(values.get("speculative_draft_model_revision") or ""),
-        target_path=TARGET,
-        target_revision=REVISION,
-        architecture=str(case.get("architecture", "LlamaForCausalLM")),
-        draft_architecture=str(architectures[0]) if isinstance(architectures, list) else "",
-        draft_config=config if config is not None else {},
-        values=values,
-    )
-
-
-def difference(resolved: Resolved, answer: Answer) -> str:
-    """What the interpreter gets wrong about a case, or ""."""
-    if resolved.unknown:
-        return ""
-    if "error" in answer:
-        return "" if resolved.failure == answer["error"] else f"raises {answer['error']} at {place(answer)}"
-    if resolved.failure:
-        return f"does not raise {resolved.failure}"
-    seen = (answer["speculative_algorithm"], triple_of(answer), answer.get("speculative_draft_model_path") or "")
-    ours = (resolved.algorithm, resolved.triple, resolved.draft_path)
-    return "" if seen == ours else f"gives {seen}, not {ours}"
-
-
-def case_name(key: tuple[object, ...]) -> str:
-    """A case's key for messages."""
-    return " ".join(str(part) for part in key if not isinstance(part, tuple))
-
-
-def skipped(key: tuple[object, ...], answers: Answers) -> bool:
-    """Whether a case says nothing about speculation: what fails there fails without it, or on this machine."""
-    if key[0] == "limit":
-        return "error" in {**answers["limit", "", key[2]], **answers["limit", key[1], ""]}
-    if key[0] == "backend":
-        earlier = MACHINES[: MACHINES.index(str(key[3]))]
-        accepted = ["error" not in answers[*key[:3], machine, 1, 1] for machine in (*earlier, key[3])]
-        return accepted != [*[False] * len(earlier), True]
-    return key[0] == "number" and "error" in answers[key]
-
-
-def fit_speculative(
-    names: tuple[str, ...], flags: dict[str, Flag], cases: Cases, answers: Answers, source: Source | None
-) -> SpeculativeRules:
-    """The rules that reproduce what the release did; algorithms that none reproduces are named in `unfitted`.
-
-    Args:
-        names: Algorithms that the option takes.
-        flags: The option table by dest.
-        cases: What was tried.
-        answers: What the release did.
-        source: Where it does it.
-    """
-    rules = SpeculativeFit(names, flags, answers).rules(source)
-    wrong: dict[str, str] = {}
-    defaults = {dest: flag.default for dest, flag in flags.items()}
-    for key, case in cases.cases.items():
-        if key[0] in ("graph", "overlap", "lower") or "speculative_algorithm" not in case.values:
-            continue
-        if skipped(key, answers):
-            continue
-        request = request_of(msgspec.to_builtins(case), defaults)
-        resolved = resolve(rules, request)
-        if problem := difference(resolved, answers[key]):
-            shown = ", ".join(f"{name}={value}" for name, value in zip(NAMES, request.triple, strict=True))
-            wrong.setdefault(resolved.algorithm, f"{case_name(key)} ({shown}): the release {problem}")
-    fixed = {name: table for name, table in rules.fixed.items() if name not in wrong}
-    return msgspec.structs.replace(rules, unfitted={**rules.unfitted, **dict(sorted(wrong.items()))}, fixed=fixed)

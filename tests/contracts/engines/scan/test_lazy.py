@@ -146,7 +146,8 @@ def test_stand_ins_are_false_empty_and_equal_to_themselves_only():
 def test_an_attribute_that_was_made_up_does_not_exist(make):
     release = make(
         {
-            "a.py": "import lib\ndef f(x=lib.made_up):\n    return hasattr(lib, 'made_up'), getattr(lib, 'made_up', 'default')\n"
+            "a.py": "import lib\ndef f(x=lib.made_up):\n"
+            "    return hasattr(lib, 'made_up'), getattr(lib, 'made_up', 'default')\n"
         }
     )
     assert release.module("a.py").f() == (False, "default")

@@ -16,6 +16,15 @@ _FLAGS = "--speculative-num-steps, --speculative-eagle-topk and --speculative-nu
 _TREES = ("EAGLE", "NEXTN", "EAGLE3", "STANDALONE")
 
 
+#: Keys of every model's config: an override of one is meant for one model and changes both. (The target's config is
+#: known with overrides applied only, so that its own keys cannot be told from those just added.)
+_EVERY_CONFIG = frozenset({
+    "architectures", "head_dim", "hidden_size", "intermediate_size", "max_position_embeddings", "model_type",
+    "num_attention_heads", "num_hidden_layers", "num_key_value_heads", "quantization_config", "rope_parameters",
+    "rope_scaling", "rope_theta", "tie_word_embeddings", "vocab_size",
+})  # fmt: skip
+
+
 def algorithm(s: Situation) -> Outcome:
     """The release has this algorithm."""
     speculation = s.serving.speculation
@@ -233,14 +242,14 @@ def target_overridden(s: Situation) -> Outcome:
     rules = s.profile.launch.overrides
     if not (rules.drafter and rules.target):
         return None
-    shared = [key for key in s.serving.overrides if key in s.target.config and key in s.drafter.config]
+    shared = [key for key in s.serving.overrides if key in _EVERY_CONFIG and key in s.drafter.config]
     if not shared:
         return ()
     return (
         Finding(
             "OVERRIDE_SHARED",
             WARN,
-            f"{engine(s)} applies --json-model-override-args to target and drafter alike, and both have"
+            f"{engine(s)} applies --json-model-override-args to target and drafter alike, and every config has"
             f" {', '.join(sorted(shared))}",
             expected="keys that only one of them has",
             actual=", ".join(sorted(shared)),

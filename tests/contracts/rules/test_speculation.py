@@ -107,6 +107,9 @@ def test_an_override_that_both_configs_have_warns(scene):
     found = scene.finding("OVERRIDE_SHARED")
     assert found.severity == WARN
     assert "num_hidden_layers" in found.message
+    scene.overrides = {"eagle_config": scene.config["eagle_config"]}
+    scene.edit("target", config={**scene.target.config, **scene.overrides})
+    assert scene.verdict().decision == "allow"
 
 
 def test_arguments_that_the_parser_refuses_are_all_named(scene):

@@ -19,6 +19,7 @@ from drafter_contracts.engines.profile import (
     Region,
     Shift,
 )
+from drafter_contracts.engines.store import load_profile, releases
 from drafter_contracts.layout import CaptureLayout, Tap, layout_from_boundaries
 from drafter_contracts.solve import serves, solve
 
@@ -221,3 +222,23 @@ def test_a_stream_mean_serves_a_layout_that_names_only_boundaries_but_no_final_n
     assert solve(method, READING, None, taps([3, 31]), 61, True).ids == (2, 30)
     final = CaptureLayout((Tap(3), Tap(61, "final_norm")))
     assert "final norm" in solve(method, READING, None, final, 61, True).reason
+
+
+@pytest.mark.parametrize("release", releases("sglang"))
+def test_every_target_of_a_shipped_release_is_solved_or_says_why(release):
+    profile = load_profile("sglang", release)
+    n = 61
+    layouts = [(2, 30, 58), (3, 31, 59), (1, 31, 59), (0, 3, 31), (24, 30, 61), (3, 16, 31, 46, 59)]
+    solved = 0
+    for methods in profile.targets.values():
+        for name, index in methods.items():
+            rule, reading, replay = profile.rules[index], profile.readings[name], profile.graphs.get(name)
+            for wanted in map(taps, layouts):
+                answer = solve(rule, reading, replay, wanted, n, True)
+                if not answer.found:
+                    assert answer.reason
+                    continue
+                effect = effective_capture(rule, replay, n, answer.ids, graphs_on=not answer.graphs_off)
+                assert serves(effect, wanted)
+                solved += 1
+    assert solved > 0

@@ -85,20 +85,35 @@ def function_of(node):
     return names[node.name]
 
 
+def setters_of(read, path, owner):
+    """Setters of a class by name, its bases' included, wherever in the release those are."""
+    tree = ast.parse(read(path))
+    found = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and node.name == owner:
+            for base in (b.id for b in node.bases if isinstance(b, ast.Name)):
+                homes = [
+                    imported.module.removeprefix("sglang.srt.").replace(".", "/") + ".py"
+                    for imported in ast.walk(tree)
+                    if isinstance(imported, ast.ImportFrom)
+                    and (imported.module or "").startswith("sglang.srt.models.")
+                    and any(alias.name == base for alias in imported.names)
+                ]
+                found.update(setters_of(read, (homes or [path])[0], base))
+            methods = [n for n in node.body if isinstance(n, ast.FunctionDef) and n.name.startswith("set_")]
+            found.update({method.name: function_of(method) for method in methods})
+    return found
+
+
 class Setter:
     """The body of one setter, cut out of its file, and the setters of the class that captures."""
 
-    def __init__(self, text, line, inner_text, inner_class):
-        nodes = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.FunctionDef) and n.lineno == line]
+    def __init__(self, read, rule):
+        tree = ast.parse(read(rule.source.file))
+        nodes = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.lineno == rule.source.line]
         self.takes_ids = len(nodes[0].args.args) > 1
         self.call = function_of(nodes[0])
-        self.inner = {
-            node.name: function_of(node)
-            for owner in ast.walk(ast.parse(inner_text))
-            if isinstance(owner, ast.ClassDef) and owner.name == inner_class
-            for node in owner.body
-            if isinstance(node, ast.FunctionDef) and node.name.startswith("set_")
-        }
+        self.inner = setters_of(read, rule.forward.file, rule.forward.function.partition(".")[0])
 
     def run(self, n, ids):
         """("asks", boundaries), ("raises", exception name), or None where this test cannot see what is asked."""
@@ -116,16 +131,12 @@ class Setter:
 def cut_out(path, profile):
     """(architecture, method, rule, setter) of every fitted rule."""
     with zipfile.ZipFile(path) as archive:
+        read = functools.cache(lambda file: archive.read(f"sglang/srt/{file}").decode("utf-8-sig"))
         for architecture, methods in sorted(profile.targets.items()):
             for method, index in methods.items():
                 rule = profile.rules[index]
                 if rule.status == FITTED and rule.source is not None:
-                    text, inner = (
-                        archive.read(f"sglang/srt/{place.file}").decode("utf-8-sig")
-                        for place in (rule.source, rule.forward)
-                    )
-                    owner = rule.forward.function.partition(".")[0]
-                    yield architecture, method, rule, Setter(text, rule.source.line, inner, owner)
+                    yield architecture, method, rule, Setter(read, rule)
 
 
 def offset(rule, setter):

@@ -20,7 +20,6 @@ from drafter_contracts.engines.capture import (
     reading_shift,
 )
 from drafter_contracts.engines.profile import BROKEN, FITTED, CaptureMethod, GraphReplay, IdReading
-from drafter_contracts.errors import ProfileError
 from drafter_contracts.layout import FINAL_NORM, RESIDUAL, STATES, STREAM_MEAN, CaptureLayout, Tap
 
 TYPE_CHECKING = False
@@ -105,43 +104,51 @@ def solve(  # noqa: PLR0913 - one value per thing that decides, the last three b
     Returns:
         A solution that the forward rule confirms; otherwise one with `reason` set to what stands in the way.
     """
+    problem = _Problem(
+        rule, reading, graphs, layout, n, prefer, reading_shift(reading, target_model_type, architectures)
+    )
     obstacle = _obstacle(rule, layout, n)
     if obstacle:
         return Solution(reason=obstacle)
-    moved = reading_shift(reading, target_model_type, architectures)
-    key = prefer if prefer in reading.keys else (reading.keys[0] if reading.keys else "")
-    if key and not _replay_stands_in_the_way(rule, graphs, layout, n, graphs_on=graphs_on):
-        for ids in _candidates(rule, layout.boundaries, n):
-            written = tuple(i - moved for i in ids)
-            if not _reads_back(reading, key, written, n):
-                continue
-            if serves(effective_capture(rule, graphs, n, ids, graphs_on=graphs_on), layout):
-                return Solution(written, key)
-    if reading.missing == "default" and rule.default is not None:
-        try:
-            if serves(effective_capture(rule, graphs, n, None, graphs_on=graphs_on), layout):
-                return Solution(default=True, reason="the class's own default is this layout")
-        except ProfileError:
-            pass
-    if graphs_on and graphs is not None and graphs.ids != "same":
-        eager = solve(
-            rule,
-            reading,
-            graphs,
-            layout,
-            n,
-            graphs_on=False,
-            prefer=prefer,
-            target_model_type=target_model_type,
-            architectures=architectures,
-        )
-        if eager.found:
-            why = "CUDA-graph replay captures the class's default layers whatever the ids are"
-            if graphs.ids != "default":
-                why = graphs.reason or "it cannot be told what CUDA-graph replay captures"
-            return Solution(eager.ids, eager.key, eager.default, graphs_off=True, reason=why)
+    return _search(problem, graphs_on=graphs_on)
+
+
+class _Problem(msgspec.Struct, frozen=True):
+    """What `solve` was asked; `moved` is what the release adds to the ids before the setter sees them."""
+
+    rule: CaptureMethod
+    reading: IdReading
+    graphs: GraphReplay | None
+    layout: CaptureLayout
+    n: int
+    prefer: str
+    moved: int
+
+    def works(self, ids: Sequence[int] | None, *, graphs_on: bool) -> bool:
+        """Whether the release feeds the layout with these ids, by the forward rule."""
+        effect = effective_capture(self.rule, self.graphs, self.n, ids, graphs_on=graphs_on)
+        return serves(effect, self.layout)
+
+
+def _search(p: _Problem, *, graphs_on: bool) -> Solution:
+    keys = p.reading.keys
+    key = p.prefer if p.prefer in keys else (keys[0] if keys else "")
+    blocked = _replay_stands_in_the_way(p.rule, p.graphs, p.layout, p.n, graphs_on=graphs_on)
+    for ids in _candidates(p.rule, p.layout.boundaries, p.n) if key and not blocked else ():
+        written = tuple(i - p.moved for i in ids)
+        if _reads_back(p.reading, key, written, p.n) and p.works(ids, graphs_on=graphs_on):
+            return Solution(written, key)
+    if p.reading.missing == "default" and p.rule.default is not None and p.works(None, graphs_on=graphs_on):
+        return Solution(default=True, reason="the class's own default is this layout")
+    if not graphs_on or p.graphs is None or p.graphs.ids == "same":
+        return Solution(reason=_no_ids(p.rule, p.reading, p.layout))
+    eager = _search(p, graphs_on=False)
+    if not eager.found:
         return eager
-    return Solution(reason=_no_ids(rule, reading, layout))
+    why = "CUDA-graph replay captures the class's default layers whatever the ids are"
+    if p.graphs.ids != "default":
+        why = p.graphs.reason or "it cannot be told what CUDA-graph replay captures"
+    return Solution(eager.ids, eager.key, eager.default, graphs_off=True, reason=why)
 
 
 def _replay_stands_in_the_way(

@@ -195,25 +195,28 @@ def method(s: Situation) -> Outcome:
         ok = True
     if ok:
         return ()
+    return (_mismatch(s, kind, algorithm),)
+
+
+def _mismatch(s: Situation, kind: str, algorithm: str) -> Finding:
     right = next((name for name, kinds in SERVES.items() if kind in kinds), "")
-    known = right and s.profile is not None and right in s.profile.launch.speculative.algorithms
-    return (
-        Finding(
-            "METHOD_MISMATCH",
-            REFUSE,
-            f"{drafter(s)} is a drafter for {kind}, launched as {algorithm} on {engine(s)}:"
-            + (
-                " it captures no hidden states and skips fc without a message"
-                if kind == EAGLE3 and algorithm in {"EAGLE", "NEXTN"}
-                else " the engine feeds it other states than it reads"
-            ),
-            expected=f"--speculative-algorithm {right}" if right else f"an engine that serves {kind}",
-            actual=f"--speculative-algorithm {s.serving.speculation.stated_algorithm or algorithm}",
-            source="; ".join(s.drafter.method_evidence),
-            remedy=f"Launch with --speculative-algorithm {right}."
-            if known or (right and s.profile is not None and not s.profile.launch.speculative.algorithms)
-            else f"{engine(s)} serves no {kind} drafters; use a release or engine that does.",
+    algorithms = s.profile.launch.speculative.algorithms if s.profile is not None else ()
+    skips = kind == EAGLE3 and algorithm in {"EAGLE", "NEXTN"}
+    return Finding(
+        "METHOD_MISMATCH",
+        REFUSE,
+        f"{drafter(s)} is a drafter for {kind}, launched as {algorithm} on {engine(s)}: "
+        + (
+            "it captures no hidden states and skips fc without a message"
+            if skips
+            else "the engine feeds it other states than it reads"
         ),
+        expected=f"--speculative-algorithm {right}" if right else f"an engine that serves {kind}",
+        actual=f"--speculative-algorithm {s.serving.speculation.stated_algorithm or algorithm}",
+        source="; ".join(s.drafter.method_evidence) if s.drafter is not None else "",
+        remedy=f"Launch with --speculative-algorithm {right}."
+        if right and (right in algorithms or not algorithms)
+        else f"{engine(s)} serves no {kind} drafters; use a release or engine that does.",
     )
 
 

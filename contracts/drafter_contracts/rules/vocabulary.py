@@ -36,49 +36,49 @@ def head(s: Situation) -> Outcome:
         return None
     case = head_case(s)
     used = known.lm_head.get(case, "")
-    if not used:
-        return None
     why = {
         "tied": "tie_word_embeddings is true",
         "draft_vocab_null": "draft_vocab_size is null",
         "draft_vocab_missing": "its config has no draft_vocab_size",
         "own": f"draft_vocab_size is {s.draft_config.get('draft_vocab_size')}",
     }[case]
+    if not used:
+        return None
     if used == "error":
         remedy = "State draft_vocab_size in its config (null for the target's head)."
         return (_head(s, REFUSE, f"{engine(s)} fails to build {drafter(s)}: {why}", "a head", "an exception", remedy),)
     if used == "own" and not facts.has_lm_head:
-        borrows = known.lm_head.get("draft_vocab_null") == "target"
-        return (
-            _head(
-                s,
-                REFUSE,
-                f"{drafter(s)} has no head, and {engine(s)} does not borrow the target's because {why}: it drafts with"
-                " a random one",
-                "its own lm_head.weight, or the target's",
-                "a head left as initialised",
-                "If it was trained with the target's head, set draft_vocab_size to null in its config."
-                if borrows
-                else "Add lm_head.weight to the checkpoint.",
-            ),
-        )
+        return (_random_head(s, why, borrows=known.lm_head.get("draft_vocab_null") == "target"),)
     if used in {"target", "embed"} and facts.has_lm_head:
-        own = s.requirements.lm_head == "own" or facts.vocabulary.reduced
-        whose = "the target's head" if used == "target" else "the embeddings"
-        return (
-            _head(
-                s,
-                REFUSE if own else NOTE,
-                f"{engine(s)} replaces the head of {drafter(s)} by {whose}, because {why}",
-                "its own lm_head.weight" if own else "",
-                whose,
-                ("Set tie_word_embeddings to false" if case == "tied" else "State draft_vocab_size")
-                + " in its config, so that its own head is used."
-                if own
-                else "",
-            ),
-        )
+        return (_replaced_head(s, "the target's head" if used == "target" else "the embeddings", why, case),)
     return ()
+
+
+def _random_head(s: Situation, why: str, *, borrows: bool) -> Finding:
+    return _head(
+        s,
+        REFUSE,
+        f"{drafter(s)} has no head, and {engine(s)} does not borrow the target's because {why}: it drafts with a random"
+        " one",
+        "its own lm_head.weight, or the target's",
+        "a head left as initialised",
+        "If it was trained with the target's head, set draft_vocab_size to null in its config."
+        if borrows
+        else "Add lm_head.weight to the checkpoint.",
+    )
+
+
+def _replaced_head(s: Situation, whose: str, why: str, case: str) -> Finding:
+    own = s.requirements.lm_head == "own" or (s.drafter is not None and s.drafter.vocabulary.reduced)
+    change = "Set tie_word_embeddings to false" if case == "tied" else "State draft_vocab_size"
+    return _head(
+        s,
+        REFUSE if own else NOTE,
+        f"{engine(s)} replaces the head of {drafter(s)} by {whose}, because {why}",
+        "its own lm_head.weight" if own else "",
+        whose,
+        f"{change} in its config, so that its own head is used." if own else "",
+    )
 
 
 def _head(s: Situation, severity: str, message: str, expected: str, actual: str, remedy: str) -> Finding:
@@ -93,43 +93,39 @@ def embeddings(s: Situation) -> Outcome:
         return None
     differs = facts.target_hidden_size is not None and facts.target_hidden_size != facts.hidden_size
     own = known.embed == "own" or (known.embed.startswith("target unless") and differs)
-    trained = s.requirements.embeddings
     place = source_text(s, known.source)
-    if own and not facts.has_embedding:
-        return (
-            Finding(
-                "DRAFT_EMBEDDINGS",
-                REFUSE,
-                f"{engine(s)} uses the drafter's own embeddings, and {drafter(s)} ships none",
-                expected="embed_tokens.weight",
-                actual="embeddings left as initialised",
-                source=place,
-                remedy="Export the drafter with its embeddings.",
-            ),
-        )
-    if own or not facts.has_embedding:
-        if trained == "own" and not own:
-            fault = f"{drafter(s)} was trained with embeddings of its own that its checkpoint lacks"
-            return (Finding("DRAFT_EMBEDDINGS", REFUSE, fault, "its own", "the target's", place, "Export them."),)
+    if facts.has_embedding:
+        return () if own else (_replaced_embeddings(s, place),)
+    if own:
+        fault = f"{engine(s)} uses the drafter's own embeddings, and {drafter(s)} ships none"
+        actual = "embeddings left as initialised"
+    elif s.requirements.embeddings == "own":
+        fault = f"{drafter(s)} was trained with embeddings of its own that its checkpoint lacks"
+        actual = "the target's embeddings"
+    else:
         return ()
-    severity = {"own": REFUSE, "target": WARN}.get(trained, NOTE)
-    other = {
-        "own": "it was trained with its own",
-        "target": "harmless here, but an engine that keeps a drafter's own embeddings would use them",
-    }.get(trained, "right if they were frozen copies in training")
-    return (
-        Finding(
-            "DRAFT_EMBEDDINGS",
-            severity,
-            f"{engine(s)} replaces the embeddings that {drafter(s)} ships by the target's: {other}",
-            expected=f"embeddings of the {trained}" if trained == "target" else trained,
-            actual="the target's",
-            source=place,
-            remedy={
-                "own": "Serve it on an engine that keeps a drafter's own embeddings.",
-                "target": "Drop embed_tokens.weight from the checkpoint.",
-            }.get(trained, ""),
+    remedy = "Export the drafter with its embeddings."
+    return (Finding("DRAFT_EMBEDDINGS", REFUSE, fault, "embed_tokens.weight", actual, place, remedy),)
+
+
+def _replaced_embeddings(s: Situation, place: str) -> Finding:
+    trained = s.requirements.embeddings
+    severity, why, remedy = {
+        "own": (REFUSE, "it was trained with its own", "Serve it on an engine that keeps a drafter's own embeddings."),
+        "target": (
+            WARN,
+            "harmless here, but an engine that keeps a drafter's own embeddings would use them",
+            "Drop embed_tokens.weight from the checkpoint.",
         ),
+    }.get(trained, (NOTE, "right if they were frozen copies in training", ""))
+    return Finding(
+        "DRAFT_EMBEDDINGS",
+        severity,
+        f"{engine(s)} replaces the embeddings that {drafter(s)} ships by the target's: {why}",
+        expected={"own": "its own embeddings", "target": "the target's embeddings"}.get(trained, ""),
+        actual="the target's embeddings",
+        source=place,
+        remedy=remedy,
     )
 
 

@@ -41,7 +41,7 @@ def sessions(page):
     """(command, output) of every `$ drafters` line in a page's console blocks; output "" where none is shown."""
     for block in re.findall(r"^```console\n(.*?)^```", read(page), flags=re.DOTALL | re.MULTILINE):
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            match = re.match(r"((?:.*\\\n)*.*\n)(.*)", part, flags=re.DOTALL)
+            match = re.match(r"((?:[^\n]*\\\n)*[^\n]*\n)(.*)", part, flags=re.DOTALL)
             line = match[1].replace("\\\n", " ").strip()
             if line.startswith("drafters "):
                 yield line, match[2]

@@ -39,13 +39,13 @@ def import_msgspec() -> None:
     """
     if "msgspec" in sys.modules or not hasattr(os, "uname"):
         return
-    wanted: dict[str, ModuleType | None] = {
+    wanted: dict[str, ModuleType | None] = {  # None: not to be found
         "typing_extensions": None,
         "platform": _Platform("platform"),
         "textwrap": _Deferred("textwrap"),
     }
     absent = {name: stand_in for name, stand_in in wanted.items() if name not in sys.modules}
-    sys.modules.update(absent)  # type: ignore[arg-type] - None marks a module as not to be found
+    sys.modules.update(absent)  # type: ignore[arg-type]
     try:
         import msgspec  # noqa: F401
     finally:

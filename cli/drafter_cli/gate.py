@@ -9,17 +9,17 @@ from __future__ import annotations
 import os
 
 import msgspec
-from drafter_contracts.serving.adjust import with_target
-from drafter_contracts.serving.read import read_serving
-from drafter_contracts.serving.target import read_target
 
 from drafter_contracts import check
 from drafter_contracts.engines.store import advisories_for, load_advisories, load_profile, releases
 from drafter_contracts.errors import CheckpointError, InputError, ManifestError, TargetError, UnknownReleaseError
 from drafter_contracts.hub_cache import find
 from drafter_contracts.layout import layout_from_boundaries
+from drafter_contracts.serving.adjust import with_target
 from drafter_contracts.serving.invocation import read_invocation
 from drafter_contracts.serving.launch import ServingConfig
+from drafter_contracts.serving.read import read_serving
+from drafter_contracts.serving.target import read_target
 from drafter_contracts.situation import StatedLayout
 from drafter_contracts.verdict import REFUSE, UNKNOWN, Finding, conclude
 

@@ -8,9 +8,7 @@ the input of the target's `lm_head`, never equal to boundary N.
 
 from __future__ import annotations
 
-from itertools import pairwise
-
-from itertools import groupby
+from itertools import groupby, pairwise
 
 import msgspec
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from drafter_contracts.engines.profile import FITTED
-from drafter_contracts.layout import describe_taps
+from drafter_contracts.layout import Tap, describe_taps
 from drafter_contracts.rules.captured import (
     capture_source,
     eager_taps,
     ids_text,
+    requested_text,
     source_text,
     stated_text,
     trained_taps,
@@ -20,7 +21,6 @@ from drafter_contracts.verdict import REFUSE, WARN, Finding
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from drafter_contracts.engines.capture import Capture
-    from drafter_contracts.layout import Tap
     from drafter_contracts.rules.rule import Outcome
     from drafter_contracts.situation import Situation
 
@@ -30,8 +30,10 @@ _CONVENTIONS = "https://github.com/sgl-project/sglang/pull/25454"
 def layers(s: Situation) -> Outcome:
     """As many taps as trained on, from other layers."""
     wanted, got = trained_taps(s), eager_taps(s)
-    if wanted is None or got is None:
+    if wanted is None:
         return None
+    if got is None:
+        return _asked(s, wanted)
     if len(wanted) != len(got) or sorted(tap.boundary for tap in wanted) == sorted(tap.boundary for tap in got):
         return () if same_taps(wanted, got) or len(wanted) != len(got) else _state(s, wanted, got)
     pairs = [(a, b) for a, b in zip(wanted, got, strict=True) if a.boundary != b.boundary]
@@ -47,6 +49,35 @@ def layers(s: Situation) -> Outcome:
             remedy=layout_remedy(s),
         ),
     )
+
+
+def _asked(s: Situation, wanted: tuple[Tap, ...]) -> Outcome:
+    """The release raises on these ids; they ask for other layers than the trained ones all the same."""
+    asked = s.capture.eager.requested if s.capture is not None and s.capture.eager.phase == "forward" else ()
+    if not asked:
+        return None
+    missing = [tap for tap in wanted if tap.boundary not in asked]
+    if not missing:
+        return ()
+    told = f"nothing asks for {describe_taps(missing)}"
+    if len(asked) == len(wanted):
+        pairs = [(tap, boundary) for tap, boundary in zip(wanted, asked, strict=True) if tap.boundary != boundary]
+        told = "; ".join(f"{tap.label()} becomes {_asked_label(boundary)}" for tap, boundary in pairs)
+    return (
+        Finding(
+            "CAPTURE_LAYERS",
+            REFUSE,
+            f"{engine(s)} is asked for other layers of {target_class(s)} than {drafter(s)} was trained on: {told}",
+            expected=stated_text(s),
+            actual=f"asks for {requested_text(s)}, from {ids_text(s)}",
+            source=capture_source(s),
+            remedy=layout_remedy(s),
+        ),
+    )
+
+
+def _asked_label(boundary: int) -> str:
+    return Tap(boundary).label() if boundary >= 0 else f"boundary {boundary} (which no target has)"
 
 
 def _state(s: Situation, wanted: tuple[Tap, ...], got: tuple[Tap, ...]) -> Outcome:

@@ -329,3 +329,23 @@ def test_a_layout_with_a_final_norm_cannot_be_solved_and_says_so(scene):
     layout = CaptureLayout((Tap(3), Tap(17), Tap(32, "final_norm")))
     scene.edit("facts", layout=replace(scene.facts.layout, layout=layout, confidence="declared"))
     assert "final norm" in scene.finding("CAPTURE_LAYERS").remedy
+
+
+def test_ids_that_crash_the_release_are_still_compared_with_the_trained_layers(scene):
+    """The wrong fix of the incident: ids [-1, 2, 30] where 3, 17, 29 were trained on, on a class that dies of 0."""
+    scene.rule = replace(scene.rule, capture=CaptureRule(zero=Region("error", "TypeError")))
+    verdict = written(scene, [-1, 2, 16]).verdict()
+    codes = {finding.code for finding in verdict.findings}
+    assert {"CAPTURE_CRASH", "CAPTURE_LAYERS"} <= codes
+    found = scene.finding("CAPTURE_LAYERS")
+    assert found.severity == REFUSE
+    assert "boundary 3 (output of layer 2) becomes boundary 0 (embedding output)" in found.message
+    assert "boundary 29 (output of layer 28) becomes boundary 17 (output of layer 16)" in found.message
+
+
+def test_a_crash_on_the_trained_layers_themselves_is_no_layer_mismatch(scene):
+    scene.rule = replace(scene.rule, capture=CaptureRule(short="RuntimeError"))
+    verdict = written(scene, [2, 16, 28, 28]).verdict()
+    codes = {finding.code for finding in verdict.findings}
+    assert "CAPTURE_CRASH" in codes
+    assert "CAPTURE_LAYERS" not in codes

@@ -18,6 +18,7 @@ from typing import List, Optional
 from sglang.srt.configs.model_config import ModelConfig
 from sglang.srt.hf import get_config
 from sglang.srt.odd import odd
+from sglang.jit_kernel.modes import Modes
 
 BACKENDS = ["triton", "flashinfer", "torch_native", "paged"]
 
@@ -117,6 +118,7 @@ class ServerArgs:
         parser.add_argument("--speculative-num-draft-tokens", type=int)
         parser.add_argument("--speculative-block-block-size", type=int)
         parser.add_argument("--settings", type=json.loads)
+        parser.add_argument("--hashed", choices=[mode.name for mode in Modes])
         parser.add_argument("--odd", type=odd, dest="old")
         parser.add_argument("--gone", action=Gone, help="--gone was removed.")
         parser.add_argument("--nothing", action=DeprecatedNothing, help="--nothing does nothing.")
@@ -199,6 +201,7 @@ def test_the_option_table(rules):
     assert (table["gone"].action, table["nothing"].action) == ("refuse", "ignore")
     assert table["nothing"].deprecated == "--nothing does nothing."
     assert table["help"].action == "help"
+    assert table["hashed"].choices is None, "values listed outside the scanned files are not judged"
 
 
 def test_the_files_it_came_from(derived):

@@ -144,7 +144,7 @@ def row(action: argparse.Action, parser: Parser) -> dict[str, object]:
             data["const"] = plain(action.const)
     if action.nargs == 0 and data["action"] in ("ignore", "refuse"):
         data["nargs"] = "0"
-    if action.choices is not None:
+    if action.choices:  # an empty list comes from a kernel package that is not scanned: such values are not judged
         choices = list(action.choices)
         ordered = sorted(choices, key=str) if isinstance(action.choices, (set, frozenset)) else choices
         data["choices"] = plain(ordered)

@@ -15,13 +15,14 @@ from drafter_contracts.engines.store import advisories_for, load_advisories, loa
 from drafter_contracts.errors import CheckpointError, InputError, ManifestError, TargetError, UnknownReleaseError
 from drafter_contracts.hub_cache import find
 from drafter_contracts.layout import layout_from_boundaries
+from drafter_contracts.rules import find_rule
 from drafter_contracts.serving.adjust import with_target
 from drafter_contracts.serving.invocation import read_invocation
 from drafter_contracts.serving.launch import ServingConfig
 from drafter_contracts.serving.read import read_serving
 from drafter_contracts.serving.target import read_target
-from drafter_contracts.situation import StatedLayout
-from drafter_contracts.verdict import REFUSE, UNKNOWN, Finding, conclude
+from drafter_contracts.situation import Situation, StatedLayout
+from drafter_contracts.verdict import REFUSE, conclude
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,11 +31,10 @@ if TYPE_CHECKING:
     from drafter_contracts.engines.profile import Profile
     from drafter_contracts.manifest import Manifest
     from drafter_contracts.serving.launch import Invocation, TargetFacts
-    from drafter_contracts.situation import Situation
     from drafter_contracts.verdict import Verdict
 
 ENGINE = "sglang"
-#: Code of the one finding of a command that is no launch as far as can be read.
+#: The one finding of a command that is no launch as far as can be read.
 UNREADABLE = "LAUNCH_UNREADABLE"
 
 
@@ -81,7 +81,7 @@ def judge(request: Request) -> Verdict:
     """
     invocation = read_invocation(request.launch)
     if not invocation.entry:
-        return _unreadable(request)
+        return _unreadable(invocation)
     engine = read_engine(request, invocation)
     situation = read_situation(request, invocation, engine)
     verdict = check.run(situation)
@@ -91,17 +91,10 @@ def judge(request: Request) -> Verdict:
     return msgspec.structs.replace(verdict, context=_context(verdict, request, engine, situation))
 
 
-def _unreadable(request: Request) -> Verdict:
+def _unreadable(invocation: Invocation) -> Verdict:
     """A command in which no engine's start can be found: whether it speculates is anybody's guess."""
-    finding = Finding(
-        UNREADABLE,
-        UNKNOWN,
-        f"no start of {ENGINE} can be found in this command: whether and how it speculates is not known",
-        expected=f"python -m {ENGINE}.launch_server ... or {ENGINE} serve ..., possibly behind wrappers",
-        actual=" ".join(request.launch),
-        remedy="Put the gate inside the script, in front of the engine's own command.",
-    )
-    return conclude((finding,), (), {"launch": request.launch[0]})
+    findings = find_rule(UNREADABLE).check(Situation(ServingConfig(invocation)))
+    return conclude(findings or (), (), {"launch": invocation.argv[0]})
 
 
 def read_engine(request: Request, invocation: Invocation) -> Engine:
@@ -117,13 +110,17 @@ def read_engine(request: Request, invocation: Invocation) -> Engine:
 
 
 def _installed_release(invocation: Invocation) -> tuple[str, str]:
+    """Release and where it was read: an installation, else what an image tag or a requirement names."""
     from drafter_contracts.serving.installed import find_engine
 
     installed = find_engine(invocation)
-    if installed is None:
-        where = invocation.image or invocation.interpreter or "the interpreter that the launch names"
-        return "", f"no {ENGINE} installation found for {where}; say --engine {ENGINE}==VERSION"
-    return installed.release, f"installed in {installed.location}"
+    if installed is not None:
+        found_by = f" ({installed.found_by})" if installed.found_by else ""
+        return installed.release, f"installed in {installed.location}{found_by}"
+    if invocation.release_hint:
+        return invocation.release_hint, f"a guess from its name: {invocation.release_hint_source}"
+    where = invocation.image or invocation.interpreter or "the launch's interpreter"
+    return "", f"no {ENGINE} installation found for {where}; say --engine {ENGINE}==VERSION"
 
 
 def read_situation(request: Request, invocation: Invocation, engine: Engine) -> Situation:

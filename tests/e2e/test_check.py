@@ -31,7 +31,7 @@ def test_the_incident_is_refused_although_every_shape_fits(bench, drafters):
         assert named in first
     flat = " ".join(done.stdout.split())
     assert TRAINED in flat
-    assert "boundaries 0, 3, 31 (outputs of layers embedding, 2, 30)" in flat or "embedding" in flat
+    assert "boundaries 0, 3, 31 (embedding output, outputs of layers 2, 30)" in flat
     assert "remedy" in flat
     assert done.stderr == ""
     assert "\x1b" not in done.stdout, "no colour into a pipe"
@@ -136,8 +136,12 @@ def test_a_launch_in_a_container_is_read_and_its_image_named(bench, drafters):
         drafters("check", "--json", "--engine", "sglang==0.5.12.post1", *STATED, "--", *docker, *inner)
     )
     assert document["decision"] == "refuse"
-    without = verdict_of(drafters("check", "--json", *STATED, "--", *docker, *inner))
-    assert "lmsysorg/sglang:v0.5.12.post1-cu129" in json.dumps(without)
+    guessed = verdict_of(drafters("check", "--json", *STATED, "--", *docker, *inner))
+    assert guessed["decision"] == "refuse"
+    assert guessed["context"]["engine from"] == f"a guess from its name: {docker[-1]}"
+    assert docker[-1] in guessed["context"]["files from"]
+    nameless = verdict_of(drafters("check", "--json", *STATED, "--", *docker[:-1], "registry.local/engine", *inner))
+    assert nameless["decision"] == "unknown"
 
 
 def test_behind_wrappers_it_is_the_same_launch(bench, drafters):

@@ -148,9 +148,10 @@ def test_a_misspelt_mode_fails_closed(bench, drafters):
     assert not bench.started
 
 
-def test_a_launch_that_cannot_be_read_is_unknown_and_is_not_started(bench, drafters):
+@pytest.mark.parametrize("engine", [(), ("--engine", "sglang==0.5.12.post1")])
+def test_a_launch_that_cannot_be_read_is_unknown_and_is_not_started(bench, drafters, engine):
     script = bench.script("serve.sh", f"exec {' '.join(bench.launch(bench.wrong))}")
-    done = drafters("guard", *STATED, "--", script, variables=bench.variables())
+    done = drafters("guard", *engine, *STATED, "--", script, variables=bench.variables())
     assert done.returncode == 5, done.stderr
     assert done.stderr.startswith("UNKNOWN")
     assert not bench.started

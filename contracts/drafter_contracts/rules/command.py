@@ -24,6 +24,25 @@ _FAULTS = {
 }
 
 
+def readable(s: Situation) -> Outcome:
+    """An engine's own command can be found in the launch, possibly behind wrappers that this check follows."""
+    invocation = s.serving.invocation
+    if not invocation.argv:
+        return None
+    if invocation.entry:
+        return ()
+    return (
+        Finding(
+            "LAUNCH_UNREADABLE",
+            UNKNOWN,
+            "no start of an engine can be found in this command: whether and how it speculates is not known",
+            expected="python -m sglang.launch_server ... or sglang serve ..., possibly behind wrappers",
+            actual=" ".join(invocation.argv),
+            remedy="Put the gate inside the script, in front of the engine's own command.",
+        ),
+    )
+
+
 def release_known(s: Situation) -> Outcome:
     """The engine's release is one whose behaviour is known."""
     if s.profile is not None:
@@ -105,6 +124,14 @@ def ignored(s: Situation) -> Outcome:
 
 
 RULES = (
+    Rule(
+        "LAUNCH_UNREADABLE",
+        "The engine's own command can be found",
+        "A script that starts the engine inside hides every option; passing it would pass anything.",
+        "https://github.com/sgl-project/sglang/blob/v0.5.9/python/sglang/launch_server.py",
+        ("R13",),
+        readable,
+    ),
     Rule(
         "ENGINE_UNKNOWN",
         "The engine's release is known",

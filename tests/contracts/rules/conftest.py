@@ -177,7 +177,7 @@ class Scene:
 
     def situation(self):
         serving = ServingConfig(
-            Invocation(("python", "-m", "sglang.launch_server"), environment=self.environment),
+            Invocation(("python", "-m", "sglang.launch_server"), entry="launch_server", environment=self.environment),
             replace(self.arguments, values={**self.values}, given=self.given),
             self.speculation,
             self.overrides,

@@ -24,7 +24,7 @@ from drafter_contracts.layout import FINAL_NORM, RESIDUAL, STATES, STREAM_MEAN, 
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 #: Layouts longer than this are not tried with every choice of wrapped (negative) ids.
 _WRAP_LIMIT = 10
@@ -87,6 +87,7 @@ def solve(  # noqa: PLR0913 - one value per thing that decides, the last three b
     prefer: str = "",
     target_model_type: str = "",
     architectures: Sequence[str] = (),
+    config: Mapping[str, object] | None = None,
 ) -> Solution:
     """The ids that make a release feed `layout`.
 
@@ -97,16 +98,17 @@ def solve(  # noqa: PLR0913 - one value per thing that decides, the last three b
         layout: The layout wanted.
         n: Decoder layers of the target.
         graphs_on: Whether the launch leaves CUDA graphs on.
-        prefer: Key to write, if the release reads it; else its first key.
+        prefer: Key to write, if ids written there work; else the first of the release's keys at which they do.
         target_model_type: For releases that move ids for some targets before the setter sees them.
         architectures: The drafter's, for the same reason.
+        config: The drafter's config, into which the ids would be written: what it says elsewhere may refuse or
+            outrank them. None for an empty one.
 
     Returns:
         A solution that the forward rule confirms; otherwise one with `reason` set to what stands in the way.
     """
-    problem = _Problem(
-        rule, reading, graphs, layout, n, prefer, reading_shift(reading, target_model_type, architectures)
-    )
+    moved = reading_shift(reading, target_model_type, architectures)
+    problem = _Problem(rule, reading, graphs, layout, n, prefer, moved, dict(config or {}))
     obstacle = _obstacle(rule, layout, n)
     if obstacle:
         return Solution(reason=obstacle)
@@ -123,6 +125,7 @@ class _Problem(msgspec.Struct, frozen=True):
     n: int
     prefer: str
     moved: int
+    config: dict[str, object]
 
     def works(self, ids: Sequence[int] | None, *, graphs_on: bool) -> bool:
         """Whether the release feeds the layout with these ids, by the forward rule."""
@@ -131,12 +134,12 @@ class _Problem(msgspec.Struct, frozen=True):
 
 
 def _search(p: _Problem, *, graphs_on: bool) -> Solution:
-    keys = p.reading.keys
-    key = p.prefer if p.prefer in keys else (keys[0] if keys else "")
+    keys = sorted(p.reading.keys, key=lambda key: key != p.prefer)
     blocked = _replay_stands_in_the_way(p.rule, p.graphs, p.layout, p.n, graphs_on=graphs_on)
-    for ids in _candidates(p.rule, p.layout.boundaries, p.n) if key and not blocked else ():
+    for ids in () if blocked else _candidates(p.rule, p.layout.boundaries, p.n):
         written = tuple(i - p.moved for i in ids)
-        if _reads_back(p.reading, key, written, p.n) and p.works(ids, graphs_on=graphs_on):
+        key = next((key for key in keys if _reads_back(p, key, written)), "")
+        if key and p.works(ids, graphs_on=graphs_on):
             return Solution(written, key)
     if p.reading.missing == "default" and p.rule.default is not None and p.works(None, graphs_on=graphs_on):
         return Solution(default=True, reason="the class's own default is this layout")
@@ -161,18 +164,18 @@ def _replay_stands_in_the_way(
     return effect.replay is None or not serves(EffectiveCapture(effect.replay), layout)
 
 
-def _reads_back(reading: IdReading, key: str, ids: tuple[int, ...], n: int) -> bool:
-    """Whether the release reads exactly these ids when they are written at `key` and nowhere else."""
-    config: dict[str, object] = {}
-    place = config
-    *parents, last = key.split(".")
-    for part in parents:
-        child: dict[str, object] = {}
-        place[part] = child
-        place = child
-    place[last] = list(ids)
-    read, _, error = read_ids(reading, config, n=n)
+def _reads_back(p: _Problem, key: str, ids: tuple[int, ...]) -> bool:
+    """Whether the release reads exactly these ids when they are written at `key` of the drafter's config."""
+    read, _, error = read_ids(p.reading, with_value(p.config, key, list(ids)), n=p.n)
     return read == ids and not error
+
+
+def with_value(config: Mapping[str, object], dotted: str, value: object) -> dict[str, object]:
+    """A config with one dotted key set; nested mappings on the way are copied, anything else there is replaced."""
+    first, _, rest = dotted.partition(".")
+    child = config.get(first)
+    inner = with_value(child if isinstance(child, dict) else {}, rest, value) if rest else value
+    return {**config, first: inner}
 
 
 def _obstacle(rule: CaptureMethod, layout: CaptureLayout, n: int) -> str:

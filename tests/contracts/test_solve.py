@@ -242,3 +242,17 @@ def test_every_target_of_a_shipped_release_is_solved_or_says_why(release):
                 assert serves(effect, wanted)
                 solved += 1
     assert solved > 0
+
+
+def test_ids_go_to_another_key_where_the_first_one_alone_is_refused():
+    """DSPARK of 0.5.23: the first key wins, and the release still range-checks (and misses) the others."""
+    profile = load_profile("sglang", "0.5.23")
+    rule, reading = profile.capture_method("Qwen3ForCausalLM", "DSPARK"), profile.readings["DSPARK"]
+    layout = layout_from_boundaries([2, 18, 33])
+    bare = solve(rule, reading, None, layout, 36, True)
+    assert (bare.key, bare.ids) == ("dflash_config.target_layer_ids", (1, 17, 32))
+    both = {"dspark_target_layer_ids": [5, 6, 7], "dflash_config": {"mask_token_id": 7, "target_layer_ids": [1, 2, 3]}}
+    outranked = solve(rule, reading, None, layout, 36, True, config=both)
+    assert (outranked.key, outranked.ids) == ("dspark_target_layer_ids", (1, 17, 32))
+    preferred = solve(rule, reading, None, layout, 36, True, prefer="target_layer_ids")
+    assert preferred.key == "target_layer_ids"

@@ -12,10 +12,8 @@ from drafter_contracts.checkpoint.config_view import ConfigView
 from drafter_contracts.checkpoint.facts import (
     DECLARED,
     EAGLE,
-    EAGLE3,
     MEDUSA,
     NEXTN,
-    P_EAGLE,
     PRODUCER_RULE,
     STANDALONE,
     UNKNOWN_METHOD,
@@ -105,10 +103,7 @@ def _read_statements(view: ConfigView, context: Context) -> LayoutReading:
     stated, malformed = find_statements(view.config)
     minor = speculators_minor(view)
     if malformed:
-        swallowed = (
-            " (SGLang swallows such an error and uses its default)" if context.method in (EAGLE3, P_EAGLE) else ""
-        )
-        return context.undecidable("; ".join(malformed) + swallowed)
+        return context.undecidable("; ".join(malformed))
     if not stated:
         if context.method == UNKNOWN_METHOD:
             return context.undecidable("neither config.json nor tensors say what kind of drafter this is")

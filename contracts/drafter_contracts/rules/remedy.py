@@ -36,6 +36,7 @@ def solution(s: Situation, profile: Profile) -> Solution | None:
         prefer=s.ids_key,
         target_model_type=target.model_type,
         architectures=s.drafter.architectures if s.drafter is not None else (),
+        config=s.draft_config,
     )
 
 
@@ -56,16 +57,26 @@ def layout_remedy(s: Situation) -> str:
 
 def _apply(s: Situation, found: Solution) -> str:
     steps = []
+    switch = _switch(s)
+    turn_on = f"set {switch} to true and " if switch else ""
     if found.default:
-        steps.append(f"leave {s.ids_key or 'the capture ids'} out of the drafter's config.json ({found.reason})")
-    elif found.ids != _written_ids(s):
-        edit = f"set {found.key} to {list(found.ids or ())} in the drafter's config.json"
+        steps.append(
+            f"{turn_on}leave {s.ids_key or 'the capture ids'} out of the drafter's config.json ({found.reason})"
+        )
+    elif switch or found.ids != _written_ids(s):
+        edit = f"{turn_on or 'set '}{found.key} to {list(found.ids or ())} in the drafter's config.json"
         flag = override_flag(s, found)
         steps.append(f"{edit}, or leave the checkpoint alone and launch with {flag}" if flag else edit)
     if found.graphs_off:
         steps.append(f"add {graphs_off_flag(s)} ({found.reason})")
     text = "; ".join(steps)
     return text[:1].upper() + text[1:] + "."
+
+
+def _switch(s: Situation) -> str:
+    """The key that turns capture on, where the drafter's config has it off."""
+    reading = s.profile.readings.get(s.method) if s.profile is not None else None
+    return reading.switch if reading is not None and s.capture_off else ""
 
 
 def _written_ids(s: Situation) -> tuple[int, ...] | None:
@@ -99,6 +110,9 @@ def override_flag(s: Situation, found: Solution) -> str:
     if rest:
         own = s.draft_config.get(top)
         value = {**(own if isinstance(own, dict) else {}), rest[0]: list(found.ids)}
+        parent, _, switch = _switch(s).partition(".")
+        if parent == top:
+            value[switch] = True
     document = {**s.serving.overrides, top: value}
     return f"{OVERRIDE} {quoted(msgspec.json.encode(document).decode())}"
 

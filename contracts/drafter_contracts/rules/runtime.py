@@ -5,6 +5,7 @@ from __future__ import annotations
 from drafter_contracts.engines.capture import lookup
 from drafter_contracts.rules.captured import source_text
 from drafter_contracts.rules.rule import Rule, drafter, engine, given, option, whole
+from drafter_contracts.serving.target import text_config
 from drafter_contracts.verdict import REFUSE, UNKNOWN, WARN, Finding
 
 TYPE_CHECKING = False
@@ -12,16 +13,39 @@ if TYPE_CHECKING:
     from drafter_contracts.rules.rule import Outcome
     from drafter_contracts.situation import Situation
 
+#: Where a release looks for the number of positions, the first that is there counts (CONTEXT_LENGTH_KEYS).
+_POSITIONS = ("max_sequence_length", "seq_length", "max_seq_len", "model_max_length", "max_position_embeddings")
 LONGER = "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN"
 _TRUE = {"1", "true"}
 _DTYPES = {"half": "float16", "float": "float32", "BF16": "bfloat16", "F16": "float16", "F32": "float32"}
 _ARGS = "https://github.com/sgl-project/sglang/blob/v0.5.9/python/sglang/srt/server_args.py"
 
 
+def positions(config: dict[str, object]) -> tuple[int, str] | None:
+    """Positions that every release derives from a model's config, and from which keys; None if it states none.
+
+    A scaling factor multiplies what is stated, unless the config says how many positions there were before it
+    (then the scaled number is the one stated): `get_context_length` in SGLang's Transformers utilities.
+    """
+    inner, _ = text_config(config)
+    found = next(((value, key) for key in _POSITIONS if (value := whole(inner.get(key))) is not None), None)
+    scaling = inner.get("rope_scaling")
+    if found is None or not isinstance(scaling, dict):
+        return found
+    factor = scaling.get("factor", 1)
+    plain = "original_max_position_embeddings" in scaling or scaling.get("rope_type") == "llama3"
+    if plain or not isinstance(factor, (int, float)) or factor == 1:
+        return found
+    return int(factor * found[0]), f"{found[1]} = {found[0]} times rope_scaling.factor = {factor:g}"
+
+
 def served_context(s: Situation) -> int | None:
     """Longest context that the launch serves: --context-length, else the target's own."""
     stated = whole(option(s, "context_length"))
-    return stated if stated is not None else s.target.max_position_embeddings if s.target is not None else None
+    if stated is not None or s.target is None:
+        return stated
+    derived = positions(s.target.config)
+    return derived[0] if derived is not None else s.target.max_position_embeddings
 
 
 def context(s: Situation) -> Outcome:
@@ -30,11 +54,12 @@ def context(s: Situation) -> Outcome:
     if served is None or s.drafter is None or s.profile is None or s.bundled or not s.serving.speculation.algorithm:
         return None
     found = []
-    stated = whole(s.draft_config.get("max_position_embeddings"))
-    positions = stated if stated is not None else s.drafter.max_position_embeddings
+    own = positions(s.draft_config)
+    if own is None and s.drafter.max_position_embeddings is not None:
+        own = s.drafter.max_position_embeddings, "max_position_embeddings"
     how = s.profile.launch.draft_context
-    if positions is not None and positions < served and how:
-        found.append(_short_positions(s, positions, served, how))
+    if own is not None and own[0] < served and how:
+        found.append(_short_positions(s, own, served, how))
     trained = s.requirements.trained_context
     if trained is not None and trained < served:
         found.append(
@@ -48,11 +73,12 @@ def context(s: Situation) -> Outcome:
                 remedy=f"Expect little gain beyond {trained} tokens, or launch with --context-length {trained}.",
             )
         )
-    return tuple(found) if positions is not None or trained is not None else None
+    return tuple(found) if own is not None or trained is not None else None
 
 
-def _short_positions(s: Situation, positions: int, served: int, how: str) -> Finding:
+def _short_positions(s: Situation, own: tuple[int, str], served: int, how: str) -> Finding:
     """`how` is what the release does: "error" (unless the variable allows it), "warn" or "override"."""
+    count, keys = own
     allowed = s.serving.invocation.environment.get(LONGER, "").lower() in _TRUE
     crash = how.startswith("error") and not allowed
     wider = "override" in how
@@ -62,12 +88,12 @@ def _short_positions(s: Situation, positions: int, served: int, how: str) -> Fin
     return Finding(
         "CONTEXT",
         REFUSE if crash else WARN,
-        f"{drafter(s)} has {positions} positions and the launch serves {served}: {engine(s)} {effect}",
+        f"{drafter(s)} has {count} positions and the launch serves {served}: {engine(s)} {effect}",
         expected=f"at least {served} positions",
-        actual=f"max_position_embeddings {positions}",
-        source=f"config.json: max_position_embeddings; {engine(s)} configs/model_config.py",
-        remedy=f"Launch with --context-length {positions}"
-        + (f", or set {LONGER}=1 and expect little gain beyond {positions} tokens." if crash else "."),
+        actual=f"{count} positions, from {keys}",
+        source=f"config.json: {keys.partition(' ')[0]}; {engine(s)} configs/model_config.py",
+        remedy=f"Launch with --context-length {count}"
+        + (f", or set {LONGER}=1 and expect little gain beyond {count} tokens." if crash else "."),
     )
 
 

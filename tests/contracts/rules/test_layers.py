@@ -257,6 +257,15 @@ def test_capture_switched_off_by_the_config_is_refused_for_a_head_with_taps(scen
     assert codes["FC_SKIPPED"] == REFUSE
 
 
+def test_the_remedy_for_switched_off_capture_turns_it_on(scene):
+    scene.edit("reading", switch="eagle_config.use_aux_hidden_state")
+    scene.config["eagle_config"] = {"eagle_aux_hidden_state_layer_ids": [5, 16, 28], "use_aux_hidden_state": False}
+    remedy = scene.finding("CAPTURE_COUNT").remedy
+    assert f"use_aux_hidden_state to true and {KEY} to [2, 16, 28]" in remedy
+    scene.overrides = json.loads(shlex.split(remedy.split("launch with ")[1].rstrip("."))[1])
+    assert scene.verdict().decision == "allow"
+
+
 def test_a_missing_requirement_of_the_method_crashes(scene):
     scene.edit("reading", requires=("markov_rank",))
     assert "CAPTURE_CRASH" in scene.codes()

@@ -37,6 +37,34 @@ def test_a_release_that_only_warns_is_a_warning_and_an_unknown_one_says_nothing(
     assert scene.verdict().decision == "allow"
 
 
+LINEAR = {"rope_type": "linear", "factor": 4.0}
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 1024}
+
+
+@pytest.mark.parametrize(
+    ("target", "drafter", "severity"),
+    [
+        ({"max_position_embeddings": 4096, "rope_scaling": LINEAR}, {"max_position_embeddings": 4096}, REFUSE),
+        ({"max_position_embeddings": 4096, "rope_scaling": YARN}, {"max_position_embeddings": 4096}, None),
+        ({"max_position_embeddings": 4096, "rope_scaling": None}, {"max_position_embeddings": 4096}, None),
+        (
+            {"text_config": {"max_position_embeddings": 4096, "rope_scaling": LINEAR}},
+            {"max_position_embeddings": 4096},
+            REFUSE,
+        ),
+        ({"max_position_embeddings": 16384}, {"max_position_embeddings": 4096, "rope_scaling": LINEAR}, None),
+        ({"max_position_embeddings": 16384}, {"max_position_embeddings": 4096, "rope_scaling": YARN}, REFUSE),
+        ({"max_position_embeddings": 8192}, {"max_sequence_length": 2048, "max_position_embeddings": 8192}, REFUSE),
+    ],
+)
+def test_positions_are_counted_as_the_release_counts_them(scene, target, drafter, severity):
+    """`get_context_length`: a factor multiplies, unless the number before scaling is stated; the first key counts."""
+    scene.edit("target", config={"num_hidden_layers": 32, **target})
+    del scene.config["max_position_embeddings"]
+    scene.config |= drafter
+    assert scene.codes().get("CONTEXT") == severity
+
+
 def test_a_context_longer_than_trained_on_warns(scene):
     scene.manifest = trained(trained_context=4096)
     assert scene.codes() == {"CONTEXT": WARN}

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 METHODS = {"EAGLE3": "EAGLE3", "DFLASH": "DFLASH", "DSPARK": "DSPARK"}
 #: The rule that alone speaks of a launch that does not speculate.
 NO_SPECULATION = "NO_SPECULATION"
+#: The rule that speaks first where the release's parser refuses the command: it may be the algorithm that it refuses.
+ARGUMENT_REFUSED = "ARGUMENT_REFUSED"
 
 
 def assemble(  # noqa: PLR0913 - one keyword per thing that was read
@@ -176,11 +178,13 @@ def run(situation: Situation) -> Verdict:
     """Every rule's word on a situation, and the verdict that follows.
 
     A rule that has nothing to decide does not count as checked; with none that could decide the verdict is
-    `unknown`. A launch without speculative decoding is allowed at once.
+    `unknown`. A launch without speculative decoding is allowed at once, unless the release's parser refuses it.
     """
     context = describe(situation)
-    if situation.profile is not None and not situation.serving.speculation.algorithm:
-        return conclude(find_rule(NO_SPECULATION).check(situation) or (), (NO_SPECULATION,), context)
+    serving = situation.serving
+    if situation.profile is not None and not serving.speculation.algorithm:
+        only = ARGUMENT_REFUSED if serving.arguments.problems else NO_SPECULATION
+        return conclude(find_rule(only).check(situation) or (), (only,), context)
     findings: list[Finding] = []
     checked: list[str] = []
     for rule in RULES:

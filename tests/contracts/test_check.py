@@ -8,7 +8,14 @@ from drafter_contracts.engines.launch_rules import LaunchRules, Overrides
 from drafter_contracts.engines.profile import CaptureMethod, GraphReplay, IdReading, Profile, ReadingShift, Shift
 from drafter_contracts.layout import layout_from_boundaries
 from drafter_contracts.rules import RULES
-from drafter_contracts.serving.launch import Invocation, ServingConfig, Speculation, TargetFacts
+from drafter_contracts.serving.launch import (
+    ArgumentProblem,
+    Arguments,
+    Invocation,
+    ServingConfig,
+    Speculation,
+    TargetFacts,
+)
 
 KEY = "dflash_config.target_layer_ids"
 RULE = CaptureMethod("fitted", shifts=(Shift(1),))
@@ -78,6 +85,15 @@ def test_a_launch_without_speculation_is_allowed_at_once():
     verdict = check.run(situation)
     assert verdict.decision == "allow"
     assert verdict.checked == ("NO_SPECULATION",)
+
+
+def test_an_algorithm_that_the_parser_refuses_is_no_launch_without_speculation():
+    """0.4.6.post5 and STANDALONE: the refused value leaves no algorithm, and the engine exits."""
+    problem = ArgumentProblem("bad_choice", "--speculative-algorithm", "STANDALONE", "EAGLE, EAGLE3, NEXTN")
+    serving = ServingConfig(Invocation(()), Arguments(problems=(problem,)))
+    verdict = check.run(check.assemble(serving=serving, profile=profile(IdReading())))
+    assert verdict.decision == "refuse"
+    assert [finding.code for finding in verdict.findings] == ["ARGUMENT_REFUSED"]
 
 
 def test_an_unknown_release_is_unknown_even_if_nothing_else_can_be_said():

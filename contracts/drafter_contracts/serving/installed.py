@@ -13,12 +13,12 @@ from drafter_contracts.serving.launch import InstalledEngine, Invocation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 ENGINE = "sglang"
 _HEAD_MAX_BYTES = 64 * 1024
 #: Environment variables that the launch inherits unless its wrapper sets them.
-_WANTED = ("PATH", "PYTHONPATH", "HOME", "VIRTUAL_ENV", "CONDA_EXE", "PYTHONNOUSERSITE")
+_WANTED = ("PATH", "PYTHONPATH", "HOME", "VIRTUAL_ENV", "CONDA_EXE", "PYTHONNOUSERSITE", "PYTHONSAFEPATH")
 
 
 def _head(file: str) -> str:
@@ -43,6 +43,8 @@ def which(name: str, variables: Mapping[str, str], directory: str) -> str:
         full = os.path.join(directory, name)
         return full if os.path.isfile(full) else ""
     for folder in variables.get("PATH", os.defpath).split(os.pathsep):
+        if "$" in folder or "`" in folder:
+            return ""  # not expanded: the program may be there
         full = os.path.join(directory, folder, name)
         if os.path.isfile(full) and os.access(full, os.X_OK):
             return full
@@ -129,15 +131,19 @@ def _package(directory: str, found_by: str) -> InstalledEngine | None:
 
 
 def _distribution(directory: str, found_by: str) -> InstalledEngine | None:
-    """The engine as an installed distribution in a site directory."""
+    """The engine as an installed distribution in a site directory; without a release where two are said to be there."""
+    found: dict[str, str] = {}
     for name in _names(directory):
         if name.startswith(f"{ENGINE}-") and name.endswith((".dist-info", ".egg-info")):
             file = "METADATA" if name.endswith(".dist-info") else "PKG-INFO"
             for line in _head(os.path.join(directory, name, file)).splitlines():
                 key, colon, value = line.partition(":")
                 if colon and key.lower() == "version":
-                    return InstalledEngine(ENGINE, value.strip(), os.path.join(directory, name), found_by)
-    return None
+                    found[value.strip()] = os.path.join(directory, name)
+                    break
+    if len(found) > 1:
+        return InstalledEngine(ENGINE, "", directory, f"{found_by}, which name several: {', '.join(sorted(found))}")
+    return next((InstalledEngine(ENGINE, release, path, found_by) for release, path in found.items()), None)
 
 
 def _linked(directory: str) -> Iterable[str]:
@@ -154,8 +160,8 @@ def _in_site(directory: str, found_by: str) -> InstalledEngine | None:
     found = _distribution(directory, found_by)
     if found is not None:
         package = _package(directory, found_by)
-        if package is not None:
-            return found
+        if package is not None:  # the code is what runs; metadata may be left over from another installation
+            return package if package.release and package.release != found.release else found
         for linked in _linked(directory):
             source = _package(linked, "an editable install")
             if source is not None:
@@ -175,8 +181,11 @@ def interpreter_of(invocation: Invocation, variables: Mapping[str, str]) -> str:
     """The interpreter's file, or "" if it cannot be told."""
     directory = invocation.working_directory or os.getcwd()
     chosen = invocation.python_environment
-    if chosen == "unknown":
+    named = invocation.interpreter or (invocation.program if invocation.entry == SERVE else "")
+    if chosen == "unknown" or (chosen == "changed" and "/" not in named):
         return ""
+    if "/" in invocation.interpreter:
+        return which(invocation.interpreter, variables, directory)
     if chosen.startswith("prefix:"):
         return which(os.path.join(chosen[7:], "bin", "python"), variables, directory)
     if chosen.startswith("conda:"):
@@ -187,11 +196,34 @@ def interpreter_of(invocation: Invocation, variables: Mapping[str, str]) -> str:
     if invocation.interpreter:
         return which(invocation.interpreter, variables, directory)
     if invocation.entry == SERVE:
-        program = next((word for word in invocation.argv if os.path.basename(word) == CONSOLE), CONSOLE)
-        script = which(program, variables, directory)
-        named = _shebang(script) if script else ""
-        return which(named, variables, directory) if named else ""
+        script = which(invocation.program or CONSOLE, variables, directory)
+        starts = _shebang(script) if script else ""
+        return which(starts, variables, directory) if starts else ""
     return ""
+
+
+def _flags(options: Sequence[str]) -> set[str]:
+    """The letters of an interpreter's own switches: {"I", "s"}."""
+    letters: set[str] = set()
+    for option in options:
+        if option.startswith("-") and not option.startswith(("--", "-X", "-W")):
+            letters.update(option[1:].partition("m")[0])
+    return letters
+
+
+def _first(
+    invocation: Invocation, variables: Mapping[str, str], directory: str, flags: set[str]
+) -> Iterable[tuple[str, str]]:
+    """What comes before the installed packages on the module path, and how to call it."""
+    if not flags & {"I", "P"} and not (variables.get("PYTHONSAFEPATH") and "E" not in flags):
+        if invocation.entry == LAUNCH_SERVER and not invocation.program:
+            yield directory, "the directory the launch starts in"
+        elif invocation.program.endswith(".py"):
+            yield os.path.dirname(os.path.join(directory, invocation.program)), "the script's directory"
+    if not flags & {"I", "E"}:
+        for path in variables.get("PYTHONPATH", "").split(os.pathsep):
+            if path:
+                yield os.path.join(directory, path), "PYTHONPATH"
 
 
 def find_engine(invocation: Invocation) -> InstalledEngine | None:
@@ -209,14 +241,10 @@ def find_engine(invocation: Invocation) -> InstalledEngine | None:
     variables = {name: os.environ[name] for name in _WANTED if name in os.environ}
     variables.update(invocation.environment)
     directory = invocation.working_directory or os.getcwd()
-    script = next((word for word in invocation.argv if os.path.basename(word) == f"{LAUNCH_SERVER}.py"), "")
-    first = [os.path.dirname(os.path.dirname(os.path.join(directory, script)))] if script else []
-    if not script and invocation.entry == LAUNCH_SERVER:
-        first = [directory]
-    paths = [(path, "the directory the launch starts in") for path in first]
-    searched = [path for path in variables.get("PYTHONPATH", "").split(os.pathsep) if path]
-    paths += [(os.path.join(directory, path), "PYTHONPATH") for path in searched]
-    for path, found_by in paths:
+    if any(mark in variables.get("PYTHONPATH", "") for mark in "$`"):
+        return None
+    flags = _flags(invocation.interpreter_options)
+    for path, found_by in _first(invocation, variables, directory, flags):
         found = _package(path, found_by)
         if found is not None:
             return _distribution(path, found_by) or found
@@ -224,7 +252,7 @@ def find_engine(invocation: Invocation) -> InstalledEngine | None:
     if not interpreter or _is_script(interpreter):
         return None
     prefix = _Prefix(interpreter)
-    if not prefix.isolated and not variables.get("PYTHONNOUSERSITE"):
+    if not prefix.isolated and not variables.get("PYTHONNOUSERSITE") and not flags & {"s", "I"}:
         local = os.path.join(variables.get("HOME", ""), ".local", "lib")
         users = [os.path.join(local, name, "site-packages") for name in _names(local)]
         prefix.directories[:0] = [user for user in users if _same_minor(user, prefix.directories)]

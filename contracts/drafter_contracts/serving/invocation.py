@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from drafter_contracts.serving.launch import Invocation
 
 TYPE_CHECKING = False
@@ -36,7 +38,8 @@ def is_python(token: str) -> bool:
     return False
 
 
-def _is_assignment(token: str) -> bool:
+def is_assignment(token: str) -> bool:
+    """Whether a word is NAME=VALUE."""
     name, equals, _ = token.partition("=")
     return bool(equals) and name.isidentifier() and name.isascii()
 
@@ -65,6 +68,8 @@ class _Walk:
         self.start = 0
         self.wrapper_end: int | None = None
         self.interpreter = ""
+        self.interpreter_options: tuple[str, ...] = ()
+        self.program = ""
         self.environment: dict[str, str] = {}
         self.image = ""
         self.cwd = ""
@@ -79,9 +84,11 @@ class _Walk:
             argv=self.given,
             wrapper=tuple(self.given[:end]),
             interpreter=self.interpreter,
+            interpreter_options=self.interpreter_options,
+            program=self.program,
             entry=entry,
             arguments=tuple(self.argv[arguments:]),
-            environment=self.environment,
+            environment=dict(self.environment),
             image=self.image,
             working_directory=self.cwd,
             python_environment=self.python_environment,
@@ -116,7 +123,7 @@ class _Walk:
         """Follow the wrappers."""
         index = 0
         for _ in range(_MAX_DEPTH):
-            while index < len(self.argv) and _is_assignment(self.argv[index]):
+            while index < len(self.argv) and is_assignment(self.argv[index]):
                 self.assign(self.argv[index])
                 index += 1
             if index >= len(self.argv):
@@ -147,6 +154,7 @@ class _Walk:
     def console(self, index: int, engine: int) -> Invocation:
         """The `sglang` command (or its module) at `index`."""
         if self.argv[index + 1 : index + 2] == [SERVE]:
+            self.program = self.argv[index] if _base(self.argv[index]) == CONSOLE else ""
             return self.found(SERVE, engine, index + 2)
         return self.nothing()
 
@@ -161,7 +169,7 @@ class _Walk:
                 at += 2
                 continue
             if not token.startswith("-") or token == STANDARD_INPUT:
-                self.interpreter = from_here
+                self.interpreter, self.interpreter_options = from_here, tuple(self.argv[index + 1 : at])
                 return self.script(at, index)
             if token == END or token.startswith(("--", "-W", "-X")):
                 at += 1
@@ -170,7 +178,7 @@ class _Walk:
             if "c" in cluster.partition("m")[0]:
                 return self.nothing()
             if "m" in cluster:
-                self.interpreter = from_here
+                self.interpreter, self.interpreter_options = from_here, tuple(self.argv[index + 1 : at + 1])
                 attached = cluster.partition("m")[2]
                 module = attached or (self.argv[at + 1] if at + 1 < len(self.argv) else "")
                 return self.module(module, at + 1 if attached else at + 2, index)
@@ -192,6 +200,7 @@ class _Walk:
         """A script as the interpreter's argument."""
         name = _base(self.argv[at])
         if name == LAUNCH_SERVER + ".py":
+            self.program = self.argv[at]
             return self.found(LAUNCH_SERVER, engine, at + 1)
         if name == CONSOLE:
             return self.console(at, engine)
@@ -215,7 +224,7 @@ class _Walk:
             if token == END:
                 at += 1
                 break
-            if wrapper.assignments and _is_assignment(token):
+            if wrapper.assignments and is_assignment(token):
                 self.assign(token)
                 at += 1
                 continue
@@ -251,8 +260,11 @@ class _Walk:
         name, equals, value = token.partition("=")
         if equals:
             return at + 1, name, value
-        if not token.startswith("--") and token[:2] in wrapper.takes:
-            return at + 1, token[:2], token[2:]
+        letters = "" if token.startswith("--") else token[1:]
+        for position, letter in enumerate(letters):  # -itp 80:80 is -i -t -p 80:80
+            if f"-{letter}" in wrapper.takes:
+                value = letters[position + 1 :] or " ".join(self.argv[at + 1 : at + 2])
+                return at + (1 if letters[position + 1 :] else 2), f"-{letter}", value
         return at + 1, token, ""
 
     def started(self, wrapper: Wrapper, at: int, entrypoint: str) -> Invocation | int:
@@ -275,50 +287,85 @@ class _Walk:
 
     def shell(self, index: int) -> Invocation:
         """`bash -c TEXT`: one level, the command of the text that starts the engine."""
-        at = index + 1
-        while at < len(self.argv) and self.argv[at].startswith("-"):
-            cluster = self.argv[at]
-            if not cluster.startswith("--") and "c" in cluster and at + 1 < len(self.argv):
-                from drafter_contracts.serving.shell import commands
+        at, has_text = index + 1, False
+        while at < len(self.argv) and self.argv[at][:1] in ("-", "+"):
+            token = self.argv[at]
+            cluster = "" if token.startswith("--") else token
+            has_text = has_text or (token[0] == "-" and "c" in cluster)
+            if token.startswith("--login") or "l" in cluster or "i" in cluster:
+                self.python_environment = self.python_environment or "changed"
+            at += 2 if cluster[-1:] in ("o", "O") or token in ("--rcfile", "--init-file") else 1
+        if not has_text or at >= len(self.argv):
+            return self.nothing()
+        return self.inner(self.argv[at], at)
 
-                inner = commands(self.argv[at + 1])
-                return self.inner(inner, at + 1)
-            at += 2 if cluster in ("-o", "-O", "--rcfile", "--init-file") else 1
-        return self.nothing()
+    def inner(self, text: str, wrapper_end: int) -> Invocation:
+        """The one command of a shell text that starts the engine; none where that cannot be told."""
+        from drafter_contracts.serving.shell import KEYWORDS, OpenWord, commands
+        from drafter_contracts.serving.wrappers import ADDING, PRINTING, SHELLS
 
-    def inner(self, parts: Sequence[Sequence[str]], wrapper_end: int) -> Invocation:
-        """The first command of a shell text that starts the engine."""
         self.wrapper_end = wrapper_end
-        for part in parts:
-            words = list(part)
-            if words[:1] == ["cd"] and len(words) == 2:
-                self.cwd = words[1]
+        found: list[Invocation] = []
+        for command in commands(text, self.environment if self.image else {**os.environ, **self.environment}):
+            words = command[next((i for i, word in enumerate(command) if word not in KEYWORDS), len(command)) :]
+            name = _base(words[0]) if words else ""
+            if not name or name in PRINTING:
                 continue
-            if words[:1] == ["export"]:
-                for word in words[1:]:
-                    if _is_assignment(word):
-                        self.assign(word)
-                continue
-            if words and any(_base(word) in ("source", ".", "activate") for word in words[:2]):
-                self.python_environment = "unknown"
-            if words and _base(words[0]) in _shell_names():
-                continue
-            self.argv = words
-            answer = self.run()
+            hidden = name in SHELLS or name in ADDING
+            if hidden and any(CONSOLE in word for word in words):
+                return self.nothing()
+            answer = self.nothing() if hidden else self.inside(words).run()
             if answer.entry:
-                return answer
-        return self.nothing()
+                found.append(answer)
+            elif not found and not self.prepared(words):
+                return self.nothing()
+        if len(found) != 1 or any(isinstance(word, OpenWord) for word in found[0].arguments):
+            return self.nothing()
+        return found[0]
+
+    def inside(self, words: Sequence[str]) -> _Walk:
+        """A walk over one command of a shell text, from what is known so far; it leaves no trace in this one."""
+        walk = _Walk(self.given)
+        walk.__dict__.update(self.__dict__)
+        walk.argv, walk.environment = list(words), dict(self.environment)
+        return walk
+
+    def prepared(self, words: Sequence[str]) -> bool:
+        """Note what a command before the engine's changes; False if where the engine then starts cannot be told."""
+        from drafter_contracts.serving.shell import OpenWord
+        from drafter_contracts.serving.wrappers import CHANGING, INSTALLING
+
+        setting = words[1:] if words[0] == "export" else words
+        if all(is_assignment(word) for word in setting):
+            for word in setting:
+                self.assign(word)
+        elif words[0] in ("cd", "pushd"):
+            where = [word for word in words[1:] if word != END]
+            if len(where) != 1 or isinstance(where[0], OpenWord) or where[0].startswith(("-", "~")):
+                return False
+            self.cwd = os.path.join(self.cwd, where[0])
+        elif any(word in INSTALLING for word in words[1:5]):
+            self.python_environment, self.hint, self.hint_source = "unknown", "", ""
+        elif any(_base(word) in CHANGING for word in words[:3]):
+            prefix = os.path.join(self.cwd, words[-1].removesuffix("/bin/activate"))
+            known = len(words) == 2 and os.path.isfile(os.path.join(prefix, "pyvenv.cfg"))
+            self.python_environment = f"prefix:{prefix}" if known else "changed"
+        return True
 
     def search(self, index: int) -> Invocation:
         """A wrapper that is not in the tables: the engine's start anywhere behind it, if there is exactly one."""
         starts = [at for at in range(index, len(self.argv)) if self.is_start(at)]
-        if len(starts) != 1:
+        from drafter_contracts.serving.wrappers import ADDING
+
+        before = self.argv[index : starts[0]] if starts else ()
+        if len(starts) != 1 or any(_base(word) in ADDING for word in before):
             return self.nothing()
         at = starts[0]
         self.python_environment = "unknown"
         if self.argv[at] == MODULE or _base(self.argv[at]) == LAUNCH_SERVER + ".py":
             engine = next((i for i in range(at - 1, index - 1, -1) if is_python(self.argv[i])), at - 1)
             self.interpreter = self.argv[engine] if is_python(self.argv[engine]) else ""
+            self.program = "" if self.argv[at] == MODULE else self.argv[at]
             return self.found(LAUNCH_SERVER, engine, at + 1)
         return self.console(at, at)
 
@@ -330,12 +377,6 @@ class _Walk:
         if _base(token) == CONSOLE:
             return self.argv[at + 1 : at + 2] == [SERVE]
         return _base(token) == LAUNCH_SERVER + ".py"
-
-
-def _shell_names() -> frozenset[str]:
-    from drafter_contracts.serving.wrappers import SHELLS
-
-    return SHELLS
 
 
 def read_invocation(argv: Sequence[str]) -> Invocation:

@@ -12,6 +12,8 @@ class Invocation(msgspec.Struct, frozen=True, omit_defaults=True):
         argv: The command as given.
         wrapper: Leading part that starts something else ("env A=B", "numactl ...", "docker run IMAGE").
         interpreter: The Python that the command names ("python3", "/opt/x/bin/python"), or "".
+        interpreter_options: Options of that Python itself ("-I", "-s").
+        program: The script or console command that the command line names ("/opt/x/bin/sglang"), or "".
         entry: "launch_server" (`python -m sglang.launch_server`), "serve" (`sglang serve`), or "" if this is
             no SGLang launch.
         arguments: What the engine's own parser sees.
@@ -19,7 +21,8 @@ class Invocation(msgspec.Struct, frozen=True, omit_defaults=True):
         image: Container image, if the launch runs in one (then the engine installed here says nothing).
         working_directory: Directory that the wrapper changes to, or "".
         python_environment: What chooses the Python environment: "" (the interpreter as named, through PATH),
-            "prefix:DIR", "conda:NAME", "uv" or "unknown" (a tool that this reader cannot follow).
+            "prefix:DIR", "conda:NAME", "uv", "changed" (a shell may have changed PATH: only a path still names a
+            program) or "unknown" (a tool that this reader cannot follow).
         release_hint: Release that an image tag or a package requirement names ("0.5.9"), or "". A hint, never a fact.
         release_hint_source: The text it was read from.
     """
@@ -27,6 +30,8 @@ class Invocation(msgspec.Struct, frozen=True, omit_defaults=True):
     argv: tuple[str, ...]
     wrapper: tuple[str, ...] = ()
     interpreter: str = ""
+    interpreter_options: tuple[str, ...] = ()
+    program: str = ""
     entry: str = ""
     arguments: tuple[str, ...] = ()
     environment: dict[str, str] = msgspec.field(default_factory=dict)

@@ -27,7 +27,7 @@ class Wrapper(msgspec.Struct, frozen=True):
         runs: What follows.
         sets: Option to what its value says: "env" (NAME=VALUE), "cwd", "image", "entrypoint", "release", "conda",
             "prefix", "python" or "module".
-        environment: What chooses the Python environment: "" (PATH), "uv" or "conda".
+        environment: What chooses the Python environment: "" (PATH), "changed" (another PATH), "uv" or "conda".
     """
 
     takes: frozenset[str] = frozenset()
@@ -160,9 +160,10 @@ WRAPPERS: dict[str, tuple[Wrapper, ...]] = {
             takes=_words("-u --user -g --group -h --host -p --prompt -C --close-from -r --role -t --type -T -U -D -R"),
             assignments=True,
             sets={"-D": "cwd", "--chdir": "cwd"},
+            environment="changed",
         ),
     ),
-    "doas": (Wrapper(takes=_words("-u -C")),),
+    "doas": (Wrapper(takes=_words("-u -C"), environment="changed"),),
     "numactl": (
         Wrapper(
             takes=_words(
@@ -214,6 +215,15 @@ WRAPPERS: dict[str, tuple[Wrapper, ...]] = {
 MODULES: dict[str, Wrapper] = {"torch.distributed.run": _TORCHRUN, "torch.distributed.launch": _TORCHRUN}
 
 SHELLS = frozenset(("bash", "sh", "dash", "zsh", "ash", "ksh"))
+
+#: Programs that add arguments of their own to what they start: the command line does not hold all of them.
+ADDING = frozenset(("xargs", "parallel", "eval"))
+#: Programs of a shell text that only name commands.
+PRINTING = frozenset(("echo", "printf"))
+#: Commands of a shell text after which PATH may be another.
+CHANGING = frozenset(("source", ".", "activate", "eval", "alias", "module", "ml", "spack", "pyenv", "workon", "nvm"))
+#: What a package manager is told before the engine starts: what is installed now says nothing then.
+INSTALLING = frozenset(("install", "sync", "upgrade", "uninstall"))
 
 #: Options of the Python interpreter that take a value.
 PYTHON_TAKES = frozenset(("-W", "-X", "--check-hash-based-pycs"))

@@ -99,11 +99,68 @@ def test_the_start_directory_comes_first_for_a_module(tmp_path, quiet):
     assert engine("env", "-C", str(tmp_path), python, *LAUNCH) == "0.5.9"
 
 
-def test_a_script_is_its_own_engine(tmp_path):
+def test_a_script_imports_the_engine_that_its_interpreter_has(tmp_path):
+    """Python puts the script's own directory on the module path, not the one that the package lies in."""
+    environment(tmp_path / "env", "0.5.9")
     source(tmp_path / "src/python", '__version__ = "0.5.2"\n')
     script = tmp_path / "src/python/sglang/launch_server.py"
     script.touch()
-    assert engine("python3", str(script), "--model-path", "m") == "0.5.2"
+    launch = (str(tmp_path / "env/bin/python"), str(script), "--model-path", "m")
+    assert engine(*launch) == "0.5.9"
+    assert engine("env", f"PYTHONPATH={tmp_path}/src/python", *launch) == "0.5.2"
+
+
+def test_isolation_switches_of_the_interpreter(tmp_path, quiet):
+    environment(tmp_path / "env", "0.5.9")
+    source(quiet, '__version__ = "0.5.2"\n')
+    source(tmp_path / "path", '__version__ = "0.5.15"\n')
+    python = str(tmp_path / "env/bin/python")
+    path = f"PYTHONPATH={tmp_path}/path"
+    assert engine("env", path, python, *LAUNCH) == "0.5.2"
+    assert engine("env", path, python, "-P", *LAUNCH) == "0.5.15"
+    assert engine("env", path, "PYTHONSAFEPATH=1", python, *LAUNCH) == "0.5.15"
+    assert engine("env", path, python, "-E", *LAUNCH) == "0.5.2"
+    assert engine("env", path, python, "-Im", *LAUNCH[1:]) == "0.5.9"
+
+
+def test_a_console_command_inside_a_shell_text_is_the_one_that_it_names(tmp_path, monkeypatch):
+    for name, release in (("one", "0.5.9"), ("two", "0.5.23")):
+        environment(tmp_path / name, release)
+        script = tmp_path / name / "bin" / "sglang"
+        script.write_text(f"#!{tmp_path}/{name}/bin/python\n")
+        script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/one/bin")
+    assert engine("bash", "-c", "sglang serve m") == "0.5.9"
+    assert engine("bash", "-c", f"{tmp_path}/two/bin/sglang serve m") == "0.5.23"
+    assert engine("bash", "-c", f"export PATH={tmp_path}/two/bin:$PATH; sglang serve m") == "0.5.23"
+    assert engine("env", "PATH=$HOME/bin:" + str(tmp_path / "one/bin"), "sglang", "serve", "m") is None
+
+
+def test_a_shell_that_may_have_changed_path_leaves_only_programs_named_by_path(tmp_path, monkeypatch):
+    environment(tmp_path / "env", "0.5.9")
+    monkeypatch.setenv("PATH", f"{tmp_path}/env/bin")
+    launch = " ".join(LAUNCH)
+    assert engine("bash", "-c", f"python {launch}") == "0.5.9"
+    for before in ("source x/activate", "module load cuda", "conda activate x", 'eval "$(x)"'):
+        assert engine("bash", "-c", f"{before} && python {launch}") is None
+        assert engine("bash", "-c", f"{before} && {tmp_path}/env/bin/python {launch}") == "0.5.9"
+    environment(tmp_path / "other", "0.5.2")
+    activate = f"cd {tmp_path} && . other/bin/activate"
+    assert engine("bash", "-c", f"{activate} && python {launch}") == "0.5.2"
+    assert engine("bash", "-c", f"{activate} && env/bin/python {launch}") == "0.5.9"
+    assert engine("bash", "-lc", f"python {launch}") is None
+    assert engine("bash", "-c", f"pip install -U sglang && {tmp_path}/env/bin/python {launch}") is None
+    assert engine("env", "PYTHONPATH=$HOME/x", "python", *LAUNCH) is None
+
+
+def test_left_over_metadata(tmp_path):
+    site = environment(tmp_path / "env", "0.5.12")
+    (site / "sglang-0.5.9.dist-info").mkdir()
+    (site / "sglang-0.5.9.dist-info" / "METADATA").write_text("Name: sglang\nVersion: 0.5.9\n")
+    python = str(tmp_path / "env/bin/python")
+    assert engine(python, *LAUNCH) == ""
+    (site / "sglang" / "_version.py").write_text("__version__ = version = '0.5.9'\n")
+    assert engine(python, *LAUNCH) == "0.5.9"
 
 
 def test_editable_installs(tmp_path):

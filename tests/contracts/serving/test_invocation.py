@@ -166,3 +166,39 @@ _WORD = st.sampled_from(
 @given(st.lists(_WORD, max_size=8))
 def test_wrappers_in_any_order_end(prefix):
     read_invocation([*prefix, *shlex.split(PLAIN)])
+
+
+START = "python -m sglang.launch_server --model-path m"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{START} $EXTRA_OF_NOBODY",
+        f'{START} "$@"',
+        f"{START} & {START} --tp 2",
+        f"if x; then {START}; else {START} --tp 2; fi",
+        f"xargs {START}",
+        f"bash -c '{START}'; {START}",
+        f"cd $NOBODY_KNOWS && {START}",
+    ],
+)
+def test_a_shell_text_whose_launch_only_the_shell_can_tell_is_no_launch(text):
+    assert read_invocation(["bash", "-c", text]).entry == ""
+
+
+def test_variables_of_a_shell_text_that_are_known(monkeypatch):
+    monkeypatch.setenv("PORT", "30000")
+    text = f"set -euo pipefail; EXTRA='--tp 8'; {START} --port $PORT $EXTRA --dist-init-addr \"$NOBODY:1\""
+    arguments = ("--model-path", "m", "--port", "30000", "--tp", "8", "--dist-init-addr", "$NOBODY:1")
+    assert read_invocation(["bash", "-euo", "pipefail", "-c", text]).arguments == arguments
+    inside = read_invocation(
+        ["docker", "run", "-itp", "1:2", "-e", "PORT=1", "img", "sh", "-c", f"{START} --port $PORT"]
+    )
+    assert (inside.image, inside.arguments[-1]) == ("img", "1")
+    assert read_invocation(["docker", "run", "img", "sh", "-c", f"{START} --port $PORT"]).entry == ""
+
+
+def test_what_other_commands_of_a_text_wrap_says_nothing_of_the_engine():
+    found = read_invocation(["bash", "-c", f"uv run prepare.py && env A=1 true; cd a; cd b; {START} & export C=2"])
+    assert (found.python_environment, found.environment, found.working_directory) == ("", {}, "a/b")

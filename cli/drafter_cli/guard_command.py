@@ -57,9 +57,9 @@ COMMANDS = {
 def run(command: Command, parsed: Parsed) -> int:  # noqa: ARG001 - every command has this signature
     """Become the launch, or return the exit code that says why not."""
     mode = _mode(parsed)
+    if mode == OFF and parsed.launch:
+        return become(parsed.launch)
     asked = request(parsed)
-    if mode == OFF:
-        return become(asked.launch)
     try:
         allowed, code = _decide(asked, as_json=parsed.has("--json"))
     except Exception as error:

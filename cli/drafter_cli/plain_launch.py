@@ -6,6 +6,8 @@ reads it as the release would. No profile, no target and no engine is looked at 
 
 from __future__ import annotations
 
+import os
+
 from drafter_contracts import limits
 from drafter_contracts.serving.invocation import read_invocation
 
@@ -31,13 +33,15 @@ def speaks_of_speculation(launch: Sequence[str]) -> bool:
     if not invocation.entry:
         return True
     arguments = invocation.arguments
+    # Behind a shell or a tool that is not known, a word with a variable in it may yet become anything.
+    literal = invocation.argv[-len(arguments) :] == arguments and invocation.python_environment != "unknown"
     for position, argument in enumerate(arguments):
-        if argument.startswith(_PREFIX) or (invocation.wrapper and ("$" in argument or "`" in argument)):
-            return True  # a variable that a shell will expand can hold anything
+        if argument.startswith(_PREFIX) or (not literal and ("$" in argument or "`" in argument)):
+            return True
         name, equals, value = argument.partition("=")
         if len(name) > len("--c") and _CONFIG.startswith(name):
             following = arguments[position + 1] if position + 1 < len(arguments) else ""
-            if _file_speaks(value if equals else following):
+            if _file_speaks(os.path.join(invocation.working_directory, value if equals else following)):
                 return True
     return False
 

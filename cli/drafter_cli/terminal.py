@@ -49,15 +49,24 @@ class Style:
 
 
 def write(text: str, *, to_stderr: bool = False) -> None:
-    """Write text and a line end. A reader that has gone away (`| head`) is no error: the exit code still tells."""
+    """Write text and a line end.
+
+    A reader that has gone away (`| head`) is no error, nor a standard error that cannot be written (a full disk below a
+    log): the exit code still tells, and `guard` still starts what it may start.
+    """
     stream = sys.stderr if to_stderr else sys.stdout
     if stream is None:  # closed by whoever started this
         return
     try:
         stream.write(text if text.endswith("\n") else text + "\n")
         stream.flush()
-    except BrokenPipeError:
-        _let_go(stream)
+    except OSError as error:
+        if to_stderr:
+            sys.stderr = None  # the descriptor stays as it is: it may yet be a launch's
+        elif isinstance(error, BrokenPipeError):
+            _let_go(stream)
+        else:
+            raise
     except UnicodeEncodeError:  # a terminal of another encoding: say it in ASCII rather than not at all
         encoding = stream.encoding or "ascii"
         stream.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
@@ -75,7 +84,13 @@ def write_json(value: object, *, to_stderr: bool = False) -> None:
     """Write a value as one indented JSON document."""
     import msgspec.json
 
-    write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode(), to_stderr=to_stderr)
+    try:
+        text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    except UnicodeEncodeError:  # a path that is not UTF-8: its bytes as Python keeps them, escaped
+        from json import dumps
+
+        text = dumps(msgspec.to_builtins(value), indent=2)
+    write(text, to_stderr=to_stderr)
 
 
 def wrap(text: str, *, indent: str, width: int = 110) -> str:

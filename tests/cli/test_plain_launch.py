@@ -14,6 +14,8 @@ PLAIN = ["python", "-m", "sglang.launch_server", "--model-path", "m"]
         [*PLAIN, "--context-length", "8192", "--constrained-json-whitespace-pattern", "x", "--chat-template", "spec"],
         ["env", "A=B", "numactl", "-N", "0", "sglang", "serve", "--model-path", "speculative"],
         ["bash", "-c", "exec python -m sglang.launch_server --model-path m"],
+        ["bash", "-euxo", "pipefail", "-c", "echo sglang serve; cd /x && nohup sglang serve m > log 2>&1 &"],
+        ["nice", *PLAIN, "--api-key", "pa$$word"],
     ],
 )
 def test_says_nothing_of_speculation(launch):
@@ -39,6 +41,13 @@ def test_any_flag_of_speculation_is_looked_at(more):
         ["./serve.sh"],
         ["vllm", "serve", "m"],
         ["bash", "-c", "python -m sglang.launch_server --model-path m $EXTRA"],
+        ["bash", "-c", 'python -m sglang.launch_server "$@"', "_", "--model-path", "m", "--speculative-algorithm", "X"],
+        ["bash", "-c", "python -m sglang.launch_server --host $(hostname) --speculative-algorithm EAGLE3"],
+        ["bash", "-c", "python -m sglang.launch_server --model-path m {--speculative-algorithm,EAGLE3}"],
+        ["bash", "-c", f"{' '.join(PLAIN)} & {' '.join(PLAIN)} --speculative-algorithm EAGLE3"],
+        ["bash", "-c", f"echo --speculative-algorithm EAGLE3 | xargs {' '.join(PLAIN)}"],
+        ["nohup", "xargs", *PLAIN],
+        ["ssh", "host", *PLAIN, "$EXTRA"],
     ],
 )
 def test_what_cannot_be_read_is_looked_at(launch):
@@ -62,6 +71,17 @@ def test_a_config_file_is_read(tmp_path, form, text, speaks):
     path = tmp_path / "launch.yaml"
     path.write_text(text)
     assert speaks_of_speculation([*PLAIN, *(part.format(path) for part in form)]) is speaks
+
+
+def test_a_config_file_is_read_where_the_launch_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "launch.yaml").write_text("model-path: m\n")
+    (tmp_path / "run" / "launch.yaml").write_text("speculative-algorithm: EAGLE3\n")
+    text = "python -m sglang.launch_server --config launch.yaml"
+    assert not speaks_of_speculation(text.split())
+    assert speaks_of_speculation(["bash", "-c", f"cd run && {text}"])
+    assert speaks_of_speculation(["env", "--chdir", "run", *text.split()])
 
 
 def test_a_config_file_that_is_not_there_is_looked_at(tmp_path):

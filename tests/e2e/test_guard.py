@@ -142,6 +142,31 @@ def test_mode_off_starts_at_once_and_says_nothing(bench, drafters):
     assert bench.started
 
 
+def test_mode_off_looks_at_none_of_its_other_options(bench, drafters):
+    done = drafters(
+        "guard", "--mode", "off", "--engine", "vllm", "--", *bench.launch(bench.wrong), variables=bench.variables()
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert bench.started
+
+
+def test_a_standard_error_that_cannot_be_written_stops_no_launch(bench, command):
+    arguments = [command, "guard", "--mode", "warn", *STATED, "--", *bench.launch(bench.wrong)]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            arguments, stderr=full, stdout=subprocess.PIPE, env=os.environ | bench.variables(), check=False
+        )
+    assert (done.returncode, done.stdout) == (0, b"engine output\n")
+    assert bench.started
+
+
+def test_paths_that_are_not_text_are_shown_escaped(bench, drafters):
+    launch = bench.launch(bench.right + "/\udcff")
+    done = drafters("guard", "--json", *STATED, "--", *launch, variables=bench.variables())
+    assert (done.returncode, bench.started) == (5, False)
+    assert "\\udcff" in done.stderr
+
+
 def test_a_misspelt_mode_fails_closed(bench, drafters):
     done = drafters("guard", "--", *bench.launch(bench.right), variables=bench.variables(DRAFTERS_GUARD="wran"))
     assert done.returncode == 2

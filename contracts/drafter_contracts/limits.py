@@ -18,6 +18,10 @@ target_max_layers = 4096
 layout_max_taps = 256
 #: Largest source file of an engine that the scanner reads, bytes.
 scan_file_max_bytes = 8 * 1024 * 1024
+#: Most source that the scanner reads of one engine, bytes. SGLang 0.5.23 has 35 MiB in 2,141 files.
+scan_total_max_bytes = 256 * 1024 * 1024
+#: Most source files of one engine.
+scan_max_files = 20_000
 #: Memory of a scanning child process, bytes.
 scan_memory_max_bytes = 4 * 1024 * 1024 * 1024
 #: CPU time of a scanning child process, seconds.

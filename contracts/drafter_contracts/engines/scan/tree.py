@@ -9,14 +9,16 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import zipfile
+import stat
 
 from drafter_contracts import limits
-from drafter_contracts.errors import ScanError
+from drafter_contracts.checkpoint.regular import read_capped
+from drafter_contracts.engines.scan.wheel import Budget, read_members
+from drafter_contracts.errors import CheckpointError, ScanError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 #: Folder of the engine that is scanned; keys of a profile's `sources` are paths below it.
 ROOT = "sglang/srt"
@@ -27,6 +29,9 @@ _VERSION = re.compile(
     r"""^\s*(?:__version__|version)\s*(?::[^=]+)?=\s*(?:version\s*=\s*)?["']([^"']+)["']""", re.MULTILINE
 )
 _METADATA_VERSION = re.compile(r"^Version:\s*(\S+)\s*$", re.MULTILINE)
+_VERSION_FILES = ("sglang/version.py", "sglang/_version.py")
+# packaging.python.org/en/latest/specifications/version-specifiers, loosely: no space, no control character, no path.
+_A_VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+!_-]{0,99}")
 _METADATA_NAME = re.compile(r"^Name:\s*(\S+)\s*$", re.MULTILINE | re.IGNORECASE)
 
 
@@ -119,66 +124,88 @@ def _open_directory(path: str, base: str) -> SourceTree:
     top = os.path.join(base, "sglang")
     root = os.path.join(top, "srt")
     files: dict[str, str | bytes] = {}
-    for folder, folders, names in os.walk(root):
-        folders[:] = sorted(name for name in folders if name != "__pycache__")
-        for name in names:
-            if name.endswith(".py"):
-                full = os.path.join(folder, name)
-                files[os.path.relpath(full, root).replace(os.sep, "/")] = full
+    budget = Budget(path)
+    for full in _python_files(root):
+        rel = os.path.relpath(full, root).replace(os.sep, "/")
+        budget.spend(f"{ROOT}/{rel}", _size_inside(full, top))
+        files[rel] = full
     for rel in BESIDE:
         full = os.path.join(top, *rel.split("/"))
-        if os.path.isfile(full):
+        if os.path.lexists(full):
+            budget.spend(f"sglang/{rel}", _size_inside(full, top))
             files[f"../{rel}"] = full
-    metadata = [
-        os.path.join(base, name, "METADATA")
-        for name in sorted(os.listdir(base))
-        if name.startswith("sglang-") and name.endswith(".dist-info")
-    ]
-    texts = {name: _read_text(os.path.join(top, name)) for name in ("_version.py", "version.py")}
-    release = _release([_read_text(name) for name in metadata], texts, path)
-    return SourceTree(path, release, files)
+    try:
+        beside = sorted(os.listdir(base))
+    except OSError as error:
+        raise ScanError("cannot be read", where=base, actual=error.strerror or str(error)) from None
+    about = [name for name in beside if name.startswith("sglang-") and name.endswith(".dist-info")]
+    metadata = [_read_text(os.path.join(base, name, "METADATA"), base) for name in about]
+    texts = {name: _read_text(os.path.join(top, name), top) for name in ("_version.py", "version.py")}
+    return SourceTree(path, _release(metadata, texts, path), files)
+
+
+def _python_files(root: str) -> Iterator[str]:
+    """Python files below a folder.
+
+    Raises:
+        ScanError: A part that cannot be seen (a profile of the rest would be wrong), or a name that is no text.
+    """
+
+    def fail(error: OSError) -> None:
+        raise ScanError("cannot be read", where=str(error.filename), actual=error.strerror or str(error))
+
+    for folder, folders, names in os.walk(root, onerror=fail):
+        folders[:] = sorted(name for name in folders if name != "__pycache__")
+        for full in (os.path.join(folder, name) for name in folders):
+            if os.path.islink(full):
+                raise ScanError("a link in place of a folder", where=full, expected="the folder itself")
+        for full in (os.path.join(folder, name) for name in names if name.endswith(".py")):
+            if not _is_text(os.path.relpath(full, root)):
+                raise ScanError("a file name that is not UTF-8", where=ascii(full))
+            yield full
+
+
+def _is_text(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _open_wheel(path: str) -> SourceTree:
-    files: dict[str, str | bytes] = {}
-    metadata: list[str] = []
-    versions: dict[str, str] = {}
-    try:
-        with zipfile.ZipFile(path) as archive:
-            for info in archive.infolist():
-                name = info.filename
-                short = name.removeprefix(ROOT + "/")
-                inside = short != name and name.endswith(".py")
-                if name.removeprefix("sglang/") in BESIDE:
-                    short, inside = f"../{name.removeprefix('sglang/')}", True
-                about = name.endswith(".dist-info/METADATA") or name in ("sglang/version.py", "sglang/_version.py")
-                if not inside and not about:
-                    continue
-                if info.file_size > limits.scan_file_max_bytes:
-                    raise _too_large(f"{path}: {name}", info.file_size)
-                data = archive.read(info)
-                if inside:
-                    files[short] = data
-                elif name.endswith("METADATA"):
-                    metadata.append(data.decode(errors="replace"))
-                else:
-                    versions[os.path.basename(name)] = data.decode(errors="replace")
-    except (zipfile.BadZipFile, OSError, NotImplementedError, RuntimeError) as error:
-        raise ScanError("cannot be read as a wheel", where=path, actual=str(error)) from None
+    members = read_members(path, lambda name: bool(_place(name)) or name in _VERSION_FILES or _is_metadata(name))
+    files: dict[str, str | bytes] = {_place(name): data for name, data in members.items() if _place(name)}
     if not files:
         raise ScanError("a wheel without sglang/srt", where=path, expected="an SGLang wheel")
+    texts = {name: data.decode(errors="replace") for name, data in members.items() if not _place(name)}
+    metadata = [text for name, text in texts.items() if _is_metadata(name)]
+    versions = {os.path.basename(name): text for name, text in texts.items() if name in _VERSION_FILES}
     return SourceTree(path, _release(metadata, versions, path), files)
+
+
+def _place(member: str) -> str:
+    """Path below `sglang/srt` of a wheel's member; "" if it is none of the files that are scanned."""
+    if member.startswith(ROOT + "/") and member.endswith(".py"):
+        return member.removeprefix(ROOT + "/")
+    rel = member.removeprefix("sglang/")
+    return f"../{rel}" if rel != member and rel in BESIDE else ""
+
+
+def _is_metadata(member: str) -> bool:
+    folder, _, name = member.partition("/")
+    return name == "METADATA" and folder.endswith(".dist-info")
 
 
 def _release(metadata: list[str], versions: dict[str, str], origin: str) -> str:
     for text in metadata:
         name = _METADATA_NAME.search(text)
         found = _METADATA_VERSION.search(text)
-        if name and name[1].lower() == "sglang" and found:
+        if name and name[1].lower() == "sglang" and found and _A_VERSION.fullmatch(found[1]):
             return found[1]
     for file in ("_version.py", "version.py"):
         found = _VERSION.search(versions.get(file, ""))
-        if found:
+        if found and _A_VERSION.fullmatch(found[1]):
             return found[1]
     raise ScanError(
         "the release's version cannot be told",
@@ -187,24 +214,35 @@ def _release(metadata: list[str], versions: dict[str, str], origin: str) -> str:
     )
 
 
-def _too_large(where: str, size: int) -> ScanError:
-    return ScanError(
-        "file too large to scan", where=where, expected=f"at most {limits.scan_file_max_bytes} bytes", actual=str(size)
-    )
+def _size_inside(path: str, top: str) -> int:
+    """Size of a file of the release, bytes.
+
+    Raises:
+        ScanError: It is missing, no regular file, or a link out of the release: what is read of it would reach code
+            of the release, and that may write it into the profile.
+    """
+    if not os.path.realpath(path).startswith(os.path.join(os.path.realpath(top), "")):
+        raise ScanError(
+            "a link that leads out of the release", where=path, expected="files of the release's own, or its wheel"
+        )
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        raise ScanError("cannot be read", where=path, actual=error.strerror or str(error)) from None
+    if not stat.S_ISREG(status.st_mode):
+        raise ScanError("not a regular file", where=path)
+    return status.st_size
 
 
 def _read_capped(path: str) -> bytes:
     try:
-        with open(path, "rb") as file:
-            data = file.read(limits.scan_file_max_bytes + 1)
-    except OSError as error:
-        raise ScanError("cannot be read", where=path, actual=str(error)) from None
-    if len(data) > limits.scan_file_max_bytes:
-        raise _too_large(path, len(data))
-    return data
+        return read_capped(path, limits.scan_file_max_bytes)
+    except CheckpointError as error:
+        raise ScanError(error.message, where=path, expected=error.expected, actual=error.actual) from None
 
 
-def _read_text(path: str) -> str:
-    if not os.path.isfile(path):
+def _read_text(path: str, top: str) -> str:
+    if not os.path.lexists(path):
         return ""
+    _size_inside(path, top)
     return _read_capped(path).decode(errors="replace")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import zipfile
+import zlib
 
 import pytest
 
@@ -120,3 +121,112 @@ def test_a_file_that_is_missing_or_not_text(tmp_path):
     with pytest.raises(ScanError, match="not UTF-8"):
         tree.read("latin.py")
     assert tree.read("marked.py") == "x = 1\n"
+
+
+def test_a_link_out_of_the_release_is_not_followed(tmp_path):
+    secret = tmp_path / "secret.py"
+    secret.write_text("KEY = 'nobody else may read this'\n")
+    base = unpacked(tmp_path / "release")
+    for place in ("srt/models/stolen.py", "cli/serve.py", "version.py"):
+        link = base / "sglang" / place
+        link.parent.mkdir(exist_ok=True)
+        link.symlink_to(secret)
+        with pytest.raises(ScanError, match="leads out of the release") as caught:
+            open_tree(str(base))
+        assert caught.value.where == str(link)
+        link.unlink()
+    (base / "sglang" / "srt" / "models" / "alias.py").symlink_to("llama.py")
+    assert open_tree(str(base)).read("models/alias.py") == FILES["models/llama.py"]
+
+
+def test_a_linked_folder_is_not_left_out_silently(tmp_path):
+    base = unpacked(tmp_path)
+    (base / "sglang" / "srt" / "more").symlink_to(".")
+    with pytest.raises(ScanError, match="link in place of a folder"):
+        open_tree(str(base))
+
+
+@pytest.mark.parametrize("place", ["srt/models/pipe.py", "launch_server.py", "version.py"])
+def test_a_pipe_is_not_waited_for(tmp_path, place):
+    base = unpacked(tmp_path)
+    os.mkfifo(base / "sglang" / place)
+    with pytest.raises(ScanError, match="not a regular file"):
+        open_tree(str(base))
+
+
+def test_a_file_name_that_is_not_text(tmp_path):
+    base = unpacked(tmp_path)
+    with open(os.fsencode(base / "sglang" / "srt") + b"/\xff.py", "wb"):
+        pass
+    with pytest.raises(ScanError, match="file name that is not UTF-8") as caught:
+        open_tree(str(base))
+    assert caught.value.where.isascii()
+
+
+@pytest.mark.parametrize("version", ["0.5.9\x1b[2J", "../../0.5.9", "-o", "0.5 .9", "0" * 200])
+def test_a_version_that_is_none(tmp_path, version):
+    with pytest.raises(ScanError, match="version cannot be told"):
+        open_tree(str(unpacked(tmp_path, text=f'__version__ = "{version}"\n')))
+
+
+def test_a_release_has_a_size(tmp_path, monkeypatch):
+    path, base = wheel(tmp_path / "a.whl"), str(unpacked(tmp_path))
+    for name, value in (("scan_total_max_bytes", 16), ("scan_max_files", 2)):
+        with monkeypatch.context() as patch:
+            patch.setattr(limits, name, value)
+            for origin in (path, base):
+                with pytest.raises(ScanError, match="release too large"):
+                    open_tree(origin)
+
+
+def test_a_wheel_that_lies_about_a_size_is_not_unpacked(tmp_path, monkeypatch):
+    monkeypatch.setattr(limits, "scan_file_max_bytes", 1 << 16)
+    bomb = bytes(1 << 22)
+    path = tmp_path / "bomb.whl"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("sglang/srt/models/bomb.py", bomb)
+    data = path.read_bytes()
+    with pytest.raises(ScanError, match="too large"):
+        open_tree(str(path))
+    path.write_bytes(data.replace(len(bomb).to_bytes(4, "little"), (100).to_bytes(4, "little")))
+    with pytest.raises(ScanError, match="cannot be read as a wheel"):
+        open_tree(str(path))
+
+
+def test_a_damaged_wheel(tmp_path):
+    path = tmp_path / "a.whl"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("sglang/srt/models/a.py", "x = 1\n" * 100)
+    packed = zlib.compress(b"x = 1\n" * 100, wbits=-15)
+    assert packed in path.read_bytes()
+    path.write_bytes(path.read_bytes().replace(packed, b"\xff" * len(packed)))
+    with pytest.raises(ScanError, match="cannot be read as a wheel"):
+        open_tree(str(path))
+
+
+@pytest.mark.parametrize("name", ["sglang/srt/../cli/serve.py", "sglang/srt//a.py", "sglang/srt/./a.py"])
+def test_a_wheel_whose_names_say_something_else(tmp_path, name):
+    path = tmp_path / "a.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(name, "")
+    with pytest.raises(ScanError, match="no name"):
+        open_tree(str(path))
+
+
+def test_a_wheel_that_holds_a_file_twice(tmp_path):
+    path = tmp_path / "a.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("sglang/srt/models/a.py", "first")
+        with pytest.warns(UserWarning, match="Duplicate"):
+            archive.writestr("sglang/srt/models/a.py", "second")
+    with pytest.raises(ScanError, match="twice in this wheel"):
+        open_tree(str(path))
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_compression_that_cannot_be_read_piecewise(tmp_path, method):
+    path = tmp_path / "a.whl"
+    with zipfile.ZipFile(path, "w", method) as archive:
+        archive.writestr("sglang/srt/models/a.py", "")
+    with pytest.raises(ScanError, match="unusual"):
+        open_tree(str(path))

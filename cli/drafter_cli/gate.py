@@ -45,11 +45,13 @@ class Engine(msgspec.Struct, frozen=True):
         release: Version, "" if it cannot be told.
         taken_from: Option or installation that said so, or why nothing does.
         profile: What that release does; None if no profile is shipped for it.
+        guess: The name that the release was guessed from, or "" if it is a fact.
     """
 
     release: str
     taken_from: str
     profile: Profile | None
+    guess: str = ""
 
     @property
     def name(self) -> str:
@@ -79,7 +81,7 @@ def judge(request: Request) -> Verdict:
     Raises:
         InputError: The launch, a layout option or a manifest cannot be read.
     """
-    invocation = read_invocation(request.launch)
+    invocation = _with_surroundings(read_invocation(request.launch))
     if not invocation.entry:
         return _unreadable(invocation)
     engine = read_engine(request, invocation)
@@ -91,6 +93,13 @@ def judge(request: Request) -> Verdict:
     return msgspec.structs.replace(verdict, context=_context(verdict, request, engine, situation))
 
 
+def _with_surroundings(invocation: Invocation) -> Invocation:
+    """The launch with the variables that it inherits from here; a container inherits none."""
+    if invocation.image:
+        return invocation
+    return msgspec.structs.replace(invocation, environment=dict(os.environ) | invocation.environment)
+
+
 def _unreadable(invocation: Invocation) -> Verdict:
     """A command in which no engine's start can be found: whether it speculates is anybody's guess."""
     findings = find_rule(UNREADABLE).check(Situation(ServingConfig(invocation)))
@@ -99,28 +108,31 @@ def _unreadable(invocation: Invocation) -> Verdict:
 
 def read_engine(request: Request, invocation: Invocation) -> Engine:
     """The release that this launch would run, and its profile."""
-    release, taken_from = request.engine, "option --engine"
+    release, taken_from, guess = request.engine, "option --engine", ""
     if not release:
-        release, taken_from = _installed_release(invocation)
+        release, taken_from, guess = _installed_release(invocation)
     try:
         profile = load_profile(ENGINE, release) if release else None
     except UnknownReleaseError:
         profile = None
-    return Engine(release, taken_from, profile)
+    return Engine(release, taken_from, profile, guess)
 
 
-def _installed_release(invocation: Invocation) -> tuple[str, str]:
-    """Release and where it was read: an installation, else what an image tag or a requirement names."""
+def _installed_release(invocation: Invocation) -> tuple[str, str, str]:
+    """Release, where it was read, and the name it was guessed from: an installation, else an image's tag."""
     from drafter_contracts.serving.installed import find_engine
 
     installed = find_engine(invocation)
+    ask = f"say --engine {ENGINE}==VERSION"
     if installed is not None:
         found_by = f" ({installed.found_by})" if installed.found_by else ""
-        return installed.release, f"installed in {installed.location}{found_by}"
+        place = f"installed in {installed.location}{found_by}"
+        return installed.release, place if installed.release else f"{place}, without a readable version; {ask}", ""
     if invocation.release_hint:
-        return invocation.release_hint, f"a guess from its name: {invocation.release_hint_source}"
+        name = invocation.release_hint_source
+        return invocation.release_hint, f"a guess from its name: {name}", name
     where = invocation.image or invocation.interpreter or "the launch's interpreter"
-    return "", f"no {ENGINE} installation found for {where}; say --engine {ENGINE}==VERSION"
+    return "", f"no {ENGINE} installation found for {where}; {ask}", ""
 
 
 def read_situation(request: Request, invocation: Invocation, engine: Engine) -> Situation:
@@ -129,6 +141,9 @@ def read_situation(request: Request, invocation: Invocation, engine: Engine) -> 
     serving = read_serving(invocation, profile) if profile is not None else ServingConfig(invocation)
     target, target_problem = _read_target(request, serving, profile)
     drafter = _read_drafter(request, serving, target)
+    manifest = _read_manifest(request, drafter.directory)
+    if target is not None and manifest is not None and manifest.requirements().target_tokenizer_sha256:
+        target, target_problem = _read_target(request, serving, profile, with_tokenizer=True)
     if profile is not None:
         facts = drafter.facts
         serving = with_target(
@@ -142,28 +157,39 @@ def read_situation(request: Request, invocation: Invocation, engine: Engine) -> 
         serving=serving,
         profile=profile,
         engine=engine.name,
+        engine_guess=engine.guess,
         drafter=drafter.facts,
         drafter_name=drafter.name,
         drafter_problem=drafter.problem,
         target=target,
         target_problem=target_problem,
-        manifest=_read_manifest(request, drafter.directory),
+        manifest=manifest,
         stated_option=_stated_option(request, target),
         advisories=advisories_for(load_advisories(ENGINE), engine.release) if profile is not None else (),
         other_profiles=(),
     )
 
 
-def _read_target(request: Request, serving: ServingConfig, profile: Profile | None) -> tuple[TargetFacts | None, str]:
+def _read_target(
+    request: Request, serving: ServingConfig, profile: Profile | None, *, with_tokenizer: bool = False
+) -> tuple[TargetFacts | None, str]:
     path = _in_launch_directory(request.target or serving.target_path, serving)
     if not path or not (serving.speculation.algorithm or request.target):
         return None, "the launch names no target" if not path else ""
     revision = "" if request.target else serving.target_revision
-    overrides = serving.overrides if profile is not None and profile.launch.overrides.target else None
+    rules = profile.launch.overrides if profile is not None else None
     try:
-        return read_target(path, revision=revision, overrides=overrides), ""
+        facts = read_target(
+            path,
+            revision=revision,
+            overrides=serving.overrides if rules is not None and rules.target else None,
+            merged=rules.merged if rules is not None else (),
+            environment=serving.invocation.environment or None,
+            with_tokenizer=with_tokenizer,
+        )
     except TargetError as error:
         return None, error.diagnostics()
+    return facts, ""
 
 
 def _read_drafter(request: Request, serving: ServingConfig, target: TargetFacts | None) -> Drafter:
@@ -172,7 +198,7 @@ def _read_drafter(request: Request, serving: ServingConfig, target: TargetFacts 
         return Drafter()
     path = _in_launch_directory(asked, serving)
     revision = "" if request.drafter else serving.speculation.draft_revision
-    directory = find(path, revision, environment=os.environ | serving.invocation.environment)
+    directory = find(path, revision, environment=serving.invocation.environment or None)
     if directory is None:
         return Drafter(asked, problem=f"{asked} is neither a directory nor in this machine's Hub cache")
     from drafter_contracts.checkpoint.read import read_drafter

@@ -17,6 +17,7 @@ from drafter_contracts.engines.profile import OPAQUE, CaptureMethod, Drafter, Id
 from drafter_contracts.errors import ProfileError
 from drafter_contracts.layout import describe_taps
 from drafter_contracts.rules import RULES, find_rule
+from drafter_contracts.serving.target import apply_overrides
 from drafter_contracts.situation import Requirements, Situation, StatedLayout
 from drafter_contracts.verdict import UNKNOWN, Verdict, conclude
 
@@ -43,6 +44,7 @@ def assemble(  # noqa: PLR0913 - one keyword per thing that was read
     serving: ServingConfig,
     profile: Profile | None = None,
     engine: str = "",
+    engine_guess: str = "",
     drafter: DrafterFacts | None = None,
     drafter_name: str = "",
     drafter_problem: str = "",
@@ -59,6 +61,7 @@ def assemble(  # noqa: PLR0913 - one keyword per thing that was read
         serving: The launch as the release reads it, adjustments applied.
         profile: The release; None if nothing is known of it.
         engine: What to call it if there is no profile.
+        engine_guess: The name that the release was guessed from, or "".
         drafter: The drafter's facts, or None.
         drafter_name: What to call it.
         drafter_problem: Why there are no facts.
@@ -80,6 +83,7 @@ def assemble(  # noqa: PLR0913 - one keyword per thing that was read
         serving=serving,
         profile=profile,
         engine=profile.name if profile is not None else engine,
+        engine_guess=engine_guess,
         drafter=drafter,
         drafter_name=drafter_name or speculation.draft_path,
         drafter_problem=drafter_problem,
@@ -102,7 +106,7 @@ def _effective_config(
 ) -> dict[str, object]:
     config = dict(drafter.config) if drafter is not None else {}
     if profile is not None and profile.launch.overrides.drafter:
-        config.update(serving.overrides)
+        return apply_overrides(config, serving.overrides, merged=profile.launch.overrides.merged)
     return config
 
 

@@ -78,6 +78,7 @@ class Situation(msgspec.Struct, frozen=True, omit_defaults=True):
         serving: The launch as this release reads it.
         profile: The engine release; None if no profile is known (`engine` names what was asked for).
         engine: "sglang 0.5.9", or what is known of it.
+        engine_guess: The name that the release was guessed from (an image's tag), or "" if it is a fact.
         drafter: The drafter's facts; None if its files cannot be read (`drafter_problem` says why).
         drafter_name: What to call it in messages.
         drafter_problem: Why there are no facts.
@@ -103,6 +104,7 @@ class Situation(msgspec.Struct, frozen=True, omit_defaults=True):
     serving: ServingConfig
     profile: Profile | None = None
     engine: str = ""
+    engine_guess: str = ""
     drafter: DrafterFacts | None = None
     drafter_name: str = ""
     drafter_problem: str = ""

@@ -188,3 +188,40 @@ def test_closed_streams_do_not_change_the_answer(bench, command):
     launch = " ".join(bench.launch(bench.wrong))
     script = f"{command} check {' '.join(STATED)} -- {launch} >&- 2>&-"
     assert subprocess.run(["sh", "-c", script], check=False, timeout=60).returncode == 3
+
+
+def found_codes(document, severity):
+    return {finding["code"] for finding in document["findings"] if finding["severity"] == severity}
+
+
+def test_an_allow_that_rests_on_an_images_tag_is_a_warning(bench, drafters):
+    image = "lmsysorg/sglang:v0.5.12.post1-cu126"
+    launch = ["docker", "run", image, "python3", *bench.launch(bench.right)[1:]]
+    document = verdict_of(drafters("check", "--json", *STATED, "--", *launch))
+    assert document["decision"] == "warn"
+    assert "ENGINE_GUESSED" in found_codes(document, "warn")
+    sure = verdict_of(drafters("check", "--json", "--engine", "sglang==0.5.12.post1", *STATED, "--", *launch))
+    assert "ENGINE_GUESSED" not in found_codes(sure, "warn")
+
+
+def test_a_variable_that_the_launch_inherits_counts_like_one_that_it_sets(bench, drafters):
+    launch = bench.launch(bench.right)
+    inherited = drafters("check", "--json", *STATED, "--", *launch, variables={"SGLANG_SIMULATE_ACC_LEN": "3"})
+    assert "SIMULATED_ACCEPTANCE" in {finding["code"] for finding in verdict_of(inherited)["findings"]}
+    own = drafters("check", "--json", *STATED, "--", "env", "SGLANG_SIMULATE_ACC_LEN=3", *launch)
+    assert "SIMULATED_ACCEPTANCE" in {finding["code"] for finding in verdict_of(own)["findings"]}
+
+
+def test_a_draft_model_without_an_algorithm_is_said_to_be_unused(bench, drafters):
+    launch = [*bench.plain(), "--speculative-draft-model-path", bench.right]
+    document = verdict_of(drafters("check", "--json", "--", *launch))
+    assert document["decision"] == "warn"
+    assert "NO_SPECULATION" in found_codes(document, "warn")
+
+
+def test_an_override_of_a_part_of_the_text_config_keeps_the_rest(bench, drafters):
+    override = '{"text_config": {"rope_theta": 50000.0}}'
+    launch = bench.launch(bench.right, "--json-model-override-args", override)
+    document = verdict_of(drafters("check", "--json", "--engine", "sglang==0.5.23", *STATED, "--", *launch))
+    assert "TARGET_UNREADABLE" not in {finding["code"] for finding in document["findings"]}
+    assert "61 layers" in document["context"]["target"]

@@ -59,12 +59,43 @@ def release_known(s: Situation) -> Outcome:
     )
 
 
+def release_certain(s: Situation) -> Outcome:
+    """The engine's release was stated or read off an installation, not taken from a name."""
+    if s.profile is None:
+        return None
+    if not s.engine_guess:
+        return ()
+    return (
+        Finding(
+            "ENGINE_GUESSED",
+            WARN,
+            f"that the launch runs {engine(s)} is a guess from a name, {s.engine_guess}",
+            expected="the release that the launch runs, as a fact",
+            actual=f"{engine(s)}, as far as the name is right",
+            source="the launch command",
+            remedy=f"Say --engine {s.profile.engine}=={s.profile.release} if the name is right.",
+        ),
+    )
+
+
 def speculates(s: Situation) -> Outcome:
     """The launch speculates at all; if not, there is nothing else to check."""
     if s.profile is None:
         return None
     if s.serving.speculation.algorithm:
         return ()
+    unused = s.serving.speculation.stated_draft_path
+    if unused:
+        return (
+            Finding(
+                "NO_SPECULATION",
+                WARN,
+                f"{engine(s)} does not speculate: the draft model {unused} is given, and no algorithm",
+                expected="--speculative-algorithm beside a draft model",
+                actual="no speculative algorithm, so that the draft model is never loaded",
+                remedy="Add --speculative-algorithm (EAGLE3, DFLASH, ...), or drop the draft model.",
+            ),
+        )
     return (Finding("NO_SPECULATION", NOTE, "the launch does not speculate; there is no drafter to check"),)
 
 
@@ -139,6 +170,14 @@ RULES = (
         "https://github.com/sgl-project/sglang/pull/25454",
         ("R26",),
         release_known,
+    ),
+    Rule(
+        "ENGINE_GUESSED",
+        "The engine's release is a fact",
+        "An image's tag or a requirement names a release; what is installed inside may be a fork or another one.",
+        "https://github.com/sgl-project/sglang/blob/v0.5.9/docker/Dockerfile",
+        ("R26",),
+        release_certain,
     ),
     Rule(
         "NO_SPECULATION",

@@ -86,6 +86,8 @@ def describe_rule(rule: CaptureMethod) -> str:
     regions = (("b<0", capture.negative), ("b=0", capture.zero), ("b=N", capture.last), ("b>N", capture.above))
     parts += [f"{name}: {_region(region)}" for name, region in regions if region.action != "capture"]
     parts.append(f"order {capture.order}")
+    if capture.short:
+        parts.append(f"{capture.short} if fewer states arrive than were asked for")
     if capture.state != "residual":
         parts.append(f"captures {capture.state}")
     return "; ".join(parts) + place

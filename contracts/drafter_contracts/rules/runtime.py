@@ -60,6 +60,8 @@ def context(s: Situation) -> Outcome:
     how = s.profile.launch.draft_context
     if own is not None and own[0] < served and how:
         found.append(_short_positions(s, own, served, how))
+    if own is None and how and s.draft_config:
+        found.append(_unstated_positions(s, served, how))
     trained = s.requirements.trained_context
     if trained is not None and trained < served:
         found.append(
@@ -73,7 +75,22 @@ def context(s: Situation) -> Outcome:
                 remedy=f"Expect little gain beyond {trained} tokens, or launch with --context-length {trained}.",
             )
         )
-    return tuple(found) if own is not None or trained is not None else None
+    return tuple(found) if found or own is not None or trained is not None else None
+
+
+def _unstated_positions(s: Situation, served: int, how: str) -> Finding:
+    """The config class fills the number in: 2048 for llama in Transformers, more for others; not checked here."""
+    effect = "raises at start-up" if how.startswith("error") else "runs the drafter beyond its positions"
+    return Finding(
+        "CONTEXT",
+        WARN,
+        f"the config of {drafter(s)} states no positions: its config class's own default applies, and {engine(s)}"
+        f" {effect} if that is below the {served} that the launch serves",
+        expected=f"at least {served} positions, stated",
+        actual="no max_position_embeddings; not checked",
+        source=f"config.json; {engine(s)} configs/model_config.py",
+        remedy="State max_position_embeddings in the drafter's config.",
+    )
 
 
 def _short_positions(s: Situation, own: tuple[int, str], served: int, how: str) -> Finding:

@@ -209,3 +209,11 @@ def test_simulated_acceptance_is_called_out(scene):
     scene.environment = {"SGLANG_SIMULATE_ACC_LEN": "3"}
     assert scene.codes() == {"SIMULATED_ACCEPTANCE": WARN}
     assert NOTE not in scene.codes().values()
+
+
+def test_positions_that_nobody_states_are_said_not_to_be_checked(scene):
+    del scene.config["max_position_embeddings"]
+    found = scene.edit("facts", max_position_embeddings=None).finding("CONTEXT")
+    assert found.severity == WARN
+    assert "states no positions" in found.message
+    assert "raises at start-up" in found.message

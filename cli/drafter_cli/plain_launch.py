@@ -48,6 +48,8 @@ def speaks_of_speculation(launch: Sequence[str]) -> bool:
 
 def _file_speaks(path: str) -> bool:
     """Whether a `--config` file mentions speculation anywhere, or cannot be read (then the gate must look)."""
+    if not os.path.isfile(path):
+        return True  # also a pipe: what is read from it here, the launch could not read again
     import yaml
 
     try:

@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from drafter_cli.plain_launch import speaks_of_speculation
+from drafter_contracts.engines.store import load_profile
+from drafter_contracts.serving.invocation import read_invocation
+from drafter_contracts.serving.read import read_serving
 
 PLAIN = ["python", "-m", "sglang.launch_server", "--model-path", "m"]
 
@@ -87,3 +92,12 @@ def test_a_config_file_is_read_where_the_launch_runs(tmp_path, monkeypatch):
 def test_a_config_file_that_is_not_there_is_looked_at(tmp_path):
     assert speaks_of_speculation([*PLAIN, "--config", str(tmp_path / "none.yaml")])
     assert speaks_of_speculation([*PLAIN, "--config"])
+
+
+def test_a_pipe_is_left_for_the_launch_to_read(tmp_path):
+    pipe = tmp_path / "launch.yaml"
+    os.mkfifo(pipe)
+    launch = [*PLAIN, "--config", str(pipe)]
+    assert speaks_of_speculation(launch)
+    serving = read_serving(read_invocation(launch), load_profile("sglang", "0.5.23"))
+    assert [problem.kind for problem in serving.arguments.problems] == ["config_file"]

@@ -98,6 +98,8 @@ def _load(path: str, shown: str, rule: ConfigFile) -> tuple[dict[object, object]
     if os.path.splitext(path)[1].lower() not in rule.suffixes:
         return problem("a file named " + " or ".join(f"*{suffix}" for suffix in rule.suffixes))
     try:
+        if os.path.exists(path) and not os.path.isfile(path):
+            return problem("a regular file: what is read here from a pipe, the launch could not read again")
         size = os.path.getsize(path)
         if size > limits.launch_config_max_bytes:
             return problem(f"a file of at most {limits.launch_config_max_bytes} bytes, this one has {size}")

@@ -35,8 +35,12 @@ class _Option(msgspec.Struct, frozen=True):
 
 
 def counts(flag: Flag) -> tuple[int, int | None]:
-    """Fewest and most values that a flag takes (None: no upper bound)."""
-    if flag.nargs in _COUNTS and not (flag.nargs == "" and flag.action in _SWITCHES):
+    """Fewest and most values that a flag takes (None: no upper bound).
+
+    A constant whose flag has choices replaces a flag that took a value, and still takes one of them.
+    """
+    chosen = flag.action == "store_const" and flag.choices is not None
+    if flag.nargs in _COUNTS and (flag.nargs != "" or flag.action not in _SWITCHES or chosen):
         return _COUNTS[flag.nargs]
     exact = int(flag.nargs) if flag.nargs.isdecimal() else 0
     return exact, exact

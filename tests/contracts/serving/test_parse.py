@@ -221,3 +221,12 @@ def test_origins_are_kept():
 @given(st.lists(st.text(max_size=10), max_size=8))
 def test_any_arguments_give_an_answer(argv):
     parse_arguments(TABLE, argv)
+
+
+def test_a_constant_with_choices_takes_one_of_them():
+    """`--monokernel-backend amd` of 0.5.23: a valued flag that became a switch."""
+    flags = (Flag(("--old",), dest="new", action="store_const", choices=("amd",), const=True, default=False),)
+    read = parse_arguments(flags, ["--old", "amd"])
+    assert (read.values, read.problems) == ({"new": True}, ())
+    assert [problem.kind for problem in parse_arguments(flags, ["--old"]).problems] == ["missing_value"]
+    assert [problem.kind for problem in parse_arguments(flags, ["--old=x"]).problems] == ["bad_choice"]

@@ -18,7 +18,16 @@ if TYPE_CHECKING:
 ENGINE = "sglang"
 _HEAD_MAX_BYTES = 64 * 1024
 #: Environment variables that the launch inherits unless its wrapper sets them.
-_WANTED = ("PATH", "PYTHONPATH", "HOME", "VIRTUAL_ENV", "CONDA_EXE", "PYTHONNOUSERSITE", "PYTHONSAFEPATH")
+_WANTED = (
+    "PATH",
+    "PYTHONPATH",
+    "HOME",
+    "VIRTUAL_ENV",
+    "CONDA_EXE",
+    "PYTHONNOUSERSITE",
+    "PYTHONSAFEPATH",
+    "UV_PROJECT_ENVIRONMENT",
+)
 
 
 def _head(file: str) -> str:
@@ -154,6 +163,10 @@ def _linked(directory: str) -> Iterable[str]:
                 path = line.strip()
                 if path and not path.startswith(("#", "import ", "import\t")):
                     yield os.path.join(directory, path)
+        elif name.startswith(f"__editable___{ENGINE}_") and name.endswith("_finder.py"):
+            _, found, mapped = _head(os.path.join(directory, name)).partition(f"'{ENGINE}': '")
+            if found:  # setuptools' finder: MAPPING = {'sglang': '/src/python/sglang'}
+                yield os.path.dirname(mapped.partition("'")[0])
 
 
 def _in_site(directory: str, found_by: str) -> InstalledEngine | None:
@@ -192,7 +205,10 @@ def interpreter_of(invocation: Invocation, variables: Mapping[str, str]) -> str:
         root = os.path.dirname(os.path.dirname(variables.get("CONDA_EXE", "")))
         return which(os.path.join(root, "envs", chosen[6:], "bin", "python"), variables, directory) if root else ""
     if chosen == "uv":
-        return which(os.path.join(".venv", "bin", "python"), variables, directory)
+        if invocation.release_hint:  # `uv run --with sglang==X` puts that over whatever the project has
+            return ""
+        project = variables.get("UV_PROJECT_ENVIRONMENT") or ".venv"
+        return which(os.path.join(project, "bin", "python"), variables, directory)
     if invocation.interpreter:
         return which(invocation.interpreter, variables, directory)
     if invocation.entry == SERVE:

@@ -115,6 +115,8 @@ class _Walk:
             self.image = value
         elif meaning in ("conda", "prefix"):
             self.python_environment = f"{meaning}:{value}"
+        elif meaning == "elsewhere":
+            self.python_environment = "unknown"
         if meaning in ("image", "release") and not self.hint:
             self.hint = release_in(value)
             self.hint_source = value if self.hint else ""

@@ -26,7 +26,7 @@ class Wrapper(msgspec.Struct, frozen=True):
         subcommands: Words one of which must follow for it to start something (`docker run`); () for none.
         runs: What follows.
         sets: Option to what its value says: "env" (NAME=VALUE), "cwd", "image", "entrypoint", "release", "conda",
-            "prefix", "python" or "module".
+            "prefix", "module", or "elsewhere" (an environment that cannot be followed).
         environment: What chooses the Python environment: "" (PATH), "changed" (another PATH), "uv" or "conda".
     """
 
@@ -103,10 +103,22 @@ _UV = Wrapper(
         "--config-file --python-platform -w --torch-backend --from --python-preference -m --module"
     ),
     subcommands=("run",),
-    sets={"--with": "release", "-w": "release", "--directory": "cwd", "-m": "module", "--module": "module"},
+    sets={
+        "--with": "release",
+        "-w": "release",
+        "--directory": "cwd",
+        "-m": "module",
+        "--module": "module",
+        "--isolated": "elsewhere",
+        "--no-project": "elsewhere",
+        "--project": "elsewhere",
+        "--active": "elsewhere",
+        "-p": "elsewhere",
+        "--python": "elsewhere",
+    },
     environment="uv",
 )
-_UVX = msgspec.structs.replace(_UV, subcommands=(), sets={**_UV.sets, "--from": "release"})
+_UVX = msgspec.structs.replace(_UV, subcommands=(), sets={**_UV.sets, "--from": "release"}, environment="unknown")
 _SLURM = Wrapper(
     takes=_words(
         "-A --account --accel-bind --acctg-freq -b --begin --bcast -B --extra-node-info -c --cpus-per-task --chdir -C "

@@ -201,3 +201,26 @@ def test_what_cannot_be_told(tmp_path, monkeypatch):
     assert engine("docker", "run", "lmsysorg/sglang:v0.5.9", python, *LAUNCH) is None
     assert engine("poetry", "run", "python", *LAUNCH) is None
     assert engine("ls") is None
+
+
+def test_an_editable_install_with_a_finder(tmp_path):
+    site = environment(tmp_path / "env")
+    source(tmp_path / "src/python", '__version__ = version = "0.5.24.dev3"\n', "_version.py")
+    (site / "sglang-0.5.9.dist-info").mkdir()
+    (site / "sglang-0.5.9.dist-info" / "METADATA").write_text("Name: sglang\nVersion: 0.5.9\n")
+    (site / "__editable__.sglang-0.5.9.pth").write_text("import __editable___sglang_0_5_9_finder\n")
+    finder = f"MAPPING: dict[str, str] = {{'sglang': '{tmp_path}/src/python/sglang'}}\n"
+    (site / "__editable___sglang_0_5_9_finder.py").write_text(finder)
+    assert engine(str(tmp_path / "env/bin/python"), *LAUNCH) == "0.5.24.dev3"
+
+
+def test_uv_runs_another_engine_than_the_projects(quiet, monkeypatch, tmp_path):
+    environment(quiet / ".venv", "0.5.23")
+    environment(tmp_path / "other", "0.5.2")
+    python = ("python", *LAUNCH)
+    assert engine("uv", "run", *python) == "0.5.23"
+    for options in (("--with", "sglang[all]==0.5.9"), ("--isolated",), ("--no-project",), ("--project", "x")):
+        assert engine("uv", "run", *options, *python) is None
+    assert engine("uvx", "--from", "sglang", "sglang", "serve", "m") is None
+    monkeypatch.setenv("UV_PROJECT_ENVIRONMENT", str(tmp_path / "other"))
+    assert engine("uv", "run", *python) == "0.5.2"

@@ -7,7 +7,7 @@ import os
 from drafter_cli.commandline import JSON, Command, Option, Parsed
 from drafter_cli.errors import EXIT_OK, UsageError
 from drafter_cli.gate_options import release
-from drafter_cli.terminal import write, write_json
+from drafter_cli.terminal import printable, write, write_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -154,4 +154,4 @@ def _diff(parsed: Parsed) -> None:
         return
     write(f"{before.name} -> {after.name}: {len(changes) or 'no'} changes")
     for change in changes:
-        write(f"  {change}")
+        write(f"  {printable(change)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from drafter_cli.terminal import printable
 from drafter_contracts.engines.profile import FITTED
 
 TYPE_CHECKING = False
@@ -22,7 +23,7 @@ def render(profile: Profile, architecture: str = "") -> str:
         for name, drafter in sorted(profile.drafters.items()):
             state = "" if drafter.status == FITTED else f"  {drafter.status}: {drafter.reason}"
             lines.append(f"  {name:<{width}}  {drafter.kind}{state}")
-    return "\n".join(lines)
+    return "\n".join(printable(line) for line in lines)
 
 
 def target_document(profile: Profile, architecture: str) -> dict[str, object]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from drafter_cli.layer_stack import ASCII, UNICODE, draw
-from drafter_cli.terminal import BOLD, DIM, GREEN, RED, YELLOW, Style, wrap
+from drafter_cli.terminal import BOLD, DIM, GREEN, RED, YELLOW, Style, printable, wrap
 from drafter_contracts.checkpoint.facts import (
     CONTRADICTORY,
     DECLARED,
@@ -88,7 +88,7 @@ class _Table:
 
     def title(self, facts: DrafterFacts) -> None:
         """Method and path."""
-        self.lines.append(f"{self.style.paint(facts.method + ' drafter', BOLD)}  {_printable(facts.path)}")
+        self.lines.append(f"{self.style.paint(facts.method + ' drafter', BOLD)}  {printable(facts.path)}")
 
     def section(self, name: str) -> None:
         """A heading."""
@@ -99,19 +99,14 @@ class _Table:
         if value is None or value == "":
             return
         indent = " " * (_LABEL + 2)
-        first, *rest = wrap(_printable(str(value)), indent=indent, width=self.width).split("\n")
+        first, *rest = wrap(printable(str(value)), indent=indent, width=self.width).split("\n")
         self.lines.append(f"  {label:<{_LABEL}}" + self.style.paint(first[len(indent) :], *codes))
         self.lines += [indent + self.style.paint(line[len(indent) :], *codes) for line in rest]
 
     def item(self, text: str, *codes: str) -> None:
         """One line of a list."""
-        first, *rest = wrap(_printable(text), indent="    ", width=self.width).split("\n")
+        first, *rest = wrap(printable(text), indent="    ", width=self.width).split("\n")
         self.lines += [self.style.paint(line, *codes) for line in (f"  - {first[4:]}", *rest)]
-
-
-def _printable(text: str) -> str:
-    """Text of a file that somebody else made, without the control signs that a terminal would obey."""
-    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
 
 
 def _method(table: _Table, facts: DrafterFacts) -> None:

@@ -14,7 +14,7 @@ from drafter_cli.errors import (
     error_line,
     exit_code_of_error,
 )
-from drafter_cli.terminal import RED, Style, colours, write, write_json
+from drafter_cli.terminal import RED, Style, colours, printable, write, write_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,9 +72,9 @@ def report(error: BaseException, *, as_json: bool = False) -> None:
         write_json({"error": fields, "exit_code": exit_code_of_error(error)})
         return
     style = Style(on=colours(sys.stderr))
-    write(f"{style.paint('drafters:', RED)} {error_line(error)}", to_stderr=True)
+    write(f"{style.paint('drafters:', RED)} {printable(error_line(error))}", to_stderr=True)
     if fields["hint"]:
-        write(f"  {fields['hint']}", to_stderr=True)
+        write(f"  {printable(fields['hint'])}", to_stderr=True)
 
 
 def _dispatch(argv: list[str]) -> int:

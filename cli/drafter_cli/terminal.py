@@ -93,6 +93,11 @@ def write_json(value: object, *, to_stderr: bool = False) -> None:
     write(text, to_stderr=to_stderr)
 
 
+def printable(text: str) -> str:
+    """Text that somebody else made, in one line and without the signs that a terminal would obey."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
 def wrap(text: str, *, indent: str, width: int = 110) -> str:
     """Text broken at spaces into lines of at most `width`, after `indent` and its own. A long word stays whole."""
     lines = []

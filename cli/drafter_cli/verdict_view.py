@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from drafter_cli.errors import exit_code_of_decision
-from drafter_cli.terminal import BLUE, BOLD, DIM, GREEN, RED, YELLOW, Style, wrap
+from drafter_cli.terminal import BLUE, BOLD, DIM, GREEN, RED, YELLOW, Style, printable, wrap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,13 +54,13 @@ _NAMED = ("drafter", "engine", "target")
 
 def _headline(verdict: Verdict, style: Style) -> str:
     word = style.paint(verdict.decision.upper(), BOLD, _COLOURS.get(verdict.decision, RED))
-    named = [f"{key} {verdict.context[key]}" for key in _NAMED if verdict.context.get(key)]
+    named = [f"{key} {printable(verdict.context[key])}" for key in _NAMED if verdict.context.get(key)]
     return f"{word}  {', '.join(named)}" if named else word
 
 
 def _finding_lines(finding: Finding, style: Style) -> list[str]:
     severity = style.paint(finding.severity, _COLOURS.get(finding.severity, RED))
-    lines = [f"  {severity} {style.paint(finding.code, BOLD)}", wrap(finding.message, indent="    ")]
+    lines = [f"  {severity} {style.paint(finding.code, BOLD)}", wrap(printable(finding.message), indent="    ")]
     for label, text in (
         ("expected", finding.expected),
         ("would be", finding.actual),
@@ -69,7 +69,7 @@ def _finding_lines(finding: Finding, style: Style) -> list[str]:
     ):
         if text:
             shown = style.paint(f"{label:<{_LABEL_WIDTH}}", DIM if label == "source" else BOLD)
-            body = wrap(text, indent=" " * (_LABEL_WIDTH + 4)).lstrip(" ")
+            body = wrap(printable(text), indent=" " * (_LABEL_WIDTH + 4)).lstrip(" ")
             lines.append(f"    {shown}{body}")
     return lines
 
@@ -81,6 +81,6 @@ def _context_lines(verdict: Verdict, style: Style) -> list[str]:
     width = max(len(key) for key in rest) + 2
     lines = [style.paint("  taken from", DIM)]
     for key, value in rest.items():
-        body = wrap(value, indent=" " * (width + 4)).lstrip(" ")
+        body = wrap(printable(value), indent=" " * (width + 4)).lstrip(" ")
         lines.append(f"    {style.paint(f'{key:<{width}}', DIM)}{body}")
     return lines

@@ -225,3 +225,30 @@ def test_an_override_of_a_part_of_the_text_config_keeps_the_rest(bench, drafters
     document = verdict_of(drafters("check", "--json", "--engine", "sglang==0.5.23", *STATED, "--", *launch))
     assert "TARGET_UNREADABLE" not in {finding["code"] for finding in document["findings"]}
     assert "61 layers" in document["context"]["target"]
+
+
+def test_what_strangers_wrote_cannot_draw_on_the_terminal(bench, drafters, tmp_path):
+    forged = "Model\x1b[2J\x1b]0;title\x07\nALLOW  drafter"
+    config = {"architectures": [forged], "hidden_size": 64, "num_hidden_layers": 4, "vocab_size": 10}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    launch = (
+        "python3",
+        "-m",
+        "sglang.launch_server",
+        "--model-path",
+        str(tmp_path),
+        "--speculative-algorithm",
+        "EAGLE3",
+    )
+    engine = ("--engine", "sglang==0.5.9")
+    for words in (
+        ("check", *engine, str(tmp_path), "--", *launch),
+        ("inspect", str(tmp_path)),
+        ("inspect", f"{tmp_path}/{forged}"),
+        ("engine", "show", forged),
+    ):
+        done = drafters(*words)
+        shown = done.stdout + done.stderr
+        assert "Model\\x1b[2J" in shown, words
+        assert "\x1b" not in shown, words
+        assert not any(line.lstrip().startswith("ALLOW") for line in shown.splitlines()), words

@@ -80,9 +80,10 @@ class _Splitter:
         setting = words[1:] if words[:1] == ["export"] else words
         plain = all(is_assignment(word) for word in setting)
         if words:
-            self.note(words, setting if plain and self.certain else [])
+            here = plain and self.certain and operator not in ("|", "&")  # those run it in a shell of its own
+            self.note(words, setting if here else [])
             self.compound = self.compound or words[0] in KEYWORDS
-        certain = operator in ";\n" or (operator == "&" and self.certain and (plain or words[0] == "cd"))
+        certain = operator in (";", "\n", "&") or (operator == "&&" and self.certain and (plain or words[0] == "cd"))
         self.certain = certain and not self.compound
         self.parts.append([])
 
@@ -226,7 +227,9 @@ class _Splitter:
             elif character == "(" and self.word is not None and self.word[-1].endswith("="):
                 self.substitute("(", ")")  # an array
             elif character in _SEPARATING:
-                self.end_part("|" if self.text.startswith("||", self.at - 1) else character)
+                doubled = self.text.startswith(("&&", "||"), self.at - 1)
+                self.at += doubled
+                self.end_part(character * (1 + doubled))
             elif character == "#" and self.word is None:
                 self.at = self.text.find("\n", self.at) if "\n" in self.text[self.at :] else len(self.text)
             else:
@@ -246,7 +249,7 @@ class _Splitter:
             self.expansion(character, quoted=False)
         elif character == "~" and self.word is None and "HOME" in self.variables:
             follows = self.text[self.at : self.at + 1]
-            self.add(self.variables["HOME"] if follows in ("", "/") or follows in _BLANK else character)
+            self.add(self.variables["HOME"] if follows in ("", "/") or follows in _BLANK | _SEPARATING else character)
         else:
             self.open = self.open or (
                 character == "{" and self.text[self.at : self.at + 1] not in (" ", "\t", "\n", "")

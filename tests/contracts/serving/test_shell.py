@@ -41,6 +41,7 @@ KNOWN = {"MODEL": "/m", "MORE": "--a  b", "EMPTY": "", "HOME": "/h"}
         ('a $MORE x$MORE "$MORE" $EMPTY', [["a", "--a", "b", "x--a", "b", "--a  b"]]),
         ("A='-x y'; c $A; export B=$MODEL && c $B", [["A=-x y"], ["c", "-x", "y"], ["export", "B=/m"], ["c", "/m"]]),
         ("set -e; A=1 && B=2\nc $A $B", [["set", "-e"], ["A=1"], ["B=2"], ["c", "1", "2"]]),
+        ("c ~;c ~", [["c", "/h"], ["c", "/h"]]),
         ("c ~/x '~' ~you", [["c", "/h/x", "~", "~you"]]),
         ("c '$MODEL' \\$MODEL", [["c", "$MODEL", "$MODEL"]]),
     ],
@@ -79,6 +80,8 @@ def test_a_word_that_stays_one_value_is_not(word):
         "MODEL+=y",
         "MODEL=(y z)",
         "(MODEL=y)",
+        "MODEL=y | x",
+        "MODEL=y & x",
     ],
 )
 def test_a_variable_that_may_have_changed_is_not_known(before):

@@ -34,14 +34,15 @@ def serve_arguments(rule: ServeRule | None, argv: Sequence[str]) -> tuple[list[s
         return list(argv), [ArgumentProblem("unknown_flag", "serve", "", "python -m sglang.launch_server")]
     kept: list[str] = []
     problems: list[ArgumentProblem] = []
+    model_type = LANGUAGE_MODELS[0]  # of several, the last is used
     tokens = iter(argv)
     for token in tokens:
         if not rule.model_type or token.partition("=")[0] != MODEL_TYPE:
             kept.append(token)
             continue
-        value = token.partition("=")[2] if "=" in token else next(tokens, "")
-        if value not in LANGUAGE_MODELS:
-            problems.append(ArgumentProblem("bad_choice", MODEL_TYPE, value, "llm or auto, for a language model"))
+        model_type = token.partition("=")[2] if "=" in token else next(tokens, "")
+    if model_type not in LANGUAGE_MODELS:
+        problems.append(ArgumentProblem("bad_choice", MODEL_TYPE, model_type, "llm or auto, for a language model"))
     if rule.positional and kept and not kept[0].startswith("-"):
         kept.insert(0, "--model-path")
     spelled = {token.partition("=")[0] for token in kept}

@@ -225,6 +225,8 @@ def test_serve_differs_by_release():
 def test_serve_arguments():
     rule = ServeRule(positional=True, model_type=True)
     assert serve_arguments(rule, ["m", "--tp", "8", "--model-type=llm"]) == (["--model-path", "m", "--tp", "8"], [])
+    assert serve_arguments(rule, ["m", "--model-type", "diffusion", "--model-type=auto"])[1] == []
+    assert [p.value for p in serve_arguments(rule, ["m", "--model-type=llm", "--model-type", "x"])[1]] == ["x"]
     assert serve_arguments(rule, ["--tp", "8", "m"])[0] == ["--tp", "8", "m"]
     assert serve_arguments(ServeRule(), ["m"])[0] == ["m"]
 

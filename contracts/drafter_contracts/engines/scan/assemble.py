@@ -6,11 +6,18 @@ import msgspec
 
 from drafter_contracts.engines.profile import SCHEMA, Profile
 from drafter_contracts.engines.scan import buffers, drafters, inherited, launch, readings, targets
+from drafter_contracts.engines.scan.encoding import encode
+from drafter_contracts.errors import ContractsError, ScanError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
     from drafter_contracts.engines.profile import IdReading
     from drafter_contracts.engines.scan.tree import SourceTree
+
+    Part = TypeVar("Part")
 
 ENGINE = "sglang"
 _DIGITS = 16
@@ -26,23 +33,23 @@ def assemble(tree: SourceTree, *, allow_unconfined: bool = False) -> Profile:
     Raises:
         ScanError: A part failed.
     """
-    captured, used = targets.derive(tree, allow_unconfined=allow_unconfined)
-    read, files = readings.derive(tree)
+    captured, used = _part(targets.derive, tree, allow_unconfined=allow_unconfined)
+    read, files = _part(readings.derive, tree, allow_unconfined=allow_unconfined)
     used |= files
-    drafting, files = drafters.derive(tree)
+    drafting, files = _part(drafters.derive, tree, allow_unconfined=allow_unconfined)
     used |= files
-    launched, files = launch.derive(tree, allow_unconfined=allow_unconfined)
+    launched, files = _part(launch.derive, tree, allow_unconfined=allow_unconfined)
     used |= files
-    widths, files = buffers.derive(tree)
+    widths, files = _part(buffers.derive, tree, allow_unconfined=allow_unconfined)
     used |= files
-    passed_on, files = inherited.derive(tree)
+    passed_on, files = _part(inherited.derive, tree, allow_unconfined=allow_unconfined)
     used |= files
     rules = msgspec.structs.replace(
         launched,
         overrides=read.overrides,
         **{name: getattr(passed_on, name) for name in passed_on.__struct_fields__},
     )
-    return Profile(
+    profile = Profile(
         schema=SCHEMA,
         engine=ENGINE,
         release=tree.release,
@@ -56,6 +63,36 @@ def assemble(tree: SourceTree, *, allow_unconfined: bool = False) -> Profile:
         rewrites=drafting.rewrites,
         launch=rules,
     )
+    try:
+        encode(profile)
+    except (ContractsError, msgspec.MsgspecError, ValueError, OverflowError, TypeError) as error:
+        raise ScanError(
+            "no profile can hold what the scan found", where=tree.origin, actual=str(error)[:2000]
+        ) from error
+    return profile
+
+
+def _part(
+    derive: Callable[..., tuple[Part, set[str]]], tree: SourceTree, *, allow_unconfined: bool
+) -> tuple[Part, set[str]]:
+    """One part of the scan.
+
+    What a child answers is the word of code that somebody else chose. Whatever shape it has, it can make the scan fail
+    and no more.
+
+    Raises:
+        ScanError: The part failed, or what the child says cannot be read as an answer.
+    """
+    try:
+        return derive(tree, allow_unconfined=allow_unconfined)
+    except ScanError:
+        raise
+    except Exception as error:
+        raise ScanError(
+            "the scan's answer cannot be read",
+            where=f"{tree.origin}: {derive.__module__.rpartition('.')[2]}",
+            actual=f"{type(error).__name__}: {error}"[:2000],
+        ) from error
 
 
 def with_fallback_hooks(found: dict[str, dict[str, int]], reading: dict[str, IdReading]) -> dict[str, dict[str, int]]:

@@ -22,18 +22,19 @@ KEYS = (
 )
 
 
-def derive(tree: SourceTree) -> tuple[dict[str, TapBuffers], set[str]]:
+def derive(tree: SourceTree, *, allow_unconfined: bool = False) -> tuple[dict[str, TapBuffers], set[str]]:
     """Method to the width of the engine's buffers, and the files that were executed.
 
     Empty where no function of the release computes it, or none of the possible precedences reproduces every run.
 
     Args:
         tree: The release.
+        allow_unconfined: See `sandbox.run_probe`.
 
     Raises:
         ScanError: The probe could not be run.
     """
-    answer = run_probe(PROBE, tree.sources(SOURCES), {})
+    answer = run_probe(PROBE, tree.sources(SOURCES), {}, allow_unconfined=allow_unconfined)
     place, runs, files = answer["place"], answer["runs"], answer["files"]
     if not isinstance(place, dict) or not place or not isinstance(runs, list) or not isinstance(files, list):
         return {}, set()

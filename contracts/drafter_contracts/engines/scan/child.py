@@ -1,7 +1,8 @@
 """What runs in the scanning child: read a request, lock the process, run one probe, write one answer.
 
-The request and the answer are each one JSON document on the standard streams. The answer is preceded by a line
-that only this code knows, so that anything else written to the stream is recognised as not being the answer.
+The request and the answer are each one JSON document on the standard streams. The answer is preceded by a line that
+the release is not given, so that what it writes to the stream by accident is not taken for the answer. Code that means
+harm runs in this process and can find the line; what it then says is its word about itself, and read as such.
 """
 
 from __future__ import annotations

@@ -1,24 +1,19 @@
 """What CUDA-graph replay captures: the order in which the model runner sets layers and records its graphs.
 
-A graph replays what was set when it was recorded. Nothing is executed here: the calls are followed by name
-through the release's own files, from the model runner's constructor (and, where graphs are recorded later, from
-the worker's functions that do both), and three kinds of events are noted in their order: the setter called with
-ids, the setter called without, and graphs being recorded.
+A graph replays what was set when it was recorded. The order is found by `probes.call_order`; here it becomes an answer.
 """
 
 from __future__ import annotations
 
-import ast
+import msgspec
 
 from drafter_contracts.engines.launch_rules import Source
 from drafter_contracts.engines.profile import GraphReplay
-from drafter_contracts.engines.scan.probes.extract import called_name, functions
+from drafter_contracts.engines.scan.probes.call_order import RECORD, WITH_IDS, WITHOUT, WORKERS
+from drafter_contracts.engines.scan.sandbox import run_probe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from drafter_contracts.engines.scan.probes.extract import Function
     from drafter_contracts.engines.scan.tree import SourceTree
 
 #: Setters of each method.
@@ -27,139 +22,66 @@ SETTERS = {
     "DFLASH": ("set_dflash_layers_to_capture",),
     "DSPARK": ("set_dspark_layers_to_capture", "set_dflash_layers_to_capture"),
 }
-RUNNER = ("model_executor/model_runner.py", "ModelRunner", "__init__")
-WORKERS = ("managers/tp_worker.py", "managers/scheduler.py")
-WITH_IDS, WITHOUT, RECORD = "with ids", "without ids", "record"
+SOURCES = ("model_executor/", *WORKERS)
 
 
-class Event:
-    """One event.
+class Event(msgspec.Struct, array_like=True):
+    """One event: `WITH_IDS`, `WITHOUT` or `RECORD`, and the call."""
+
+    kind: str
+    source: Source
+
+
+class Order(msgspec.Struct):
+    """Events of one method in their order, and the files looked into."""
+
+    events: list[Event]
+    looked_into: list[str]
+
+
+class Orders(msgspec.Struct):
+    """The probe's answer.
 
     Attributes:
-        kind: `WITH_IDS`, `WITHOUT` or `RECORD`.
-        source: The call.
+        methods: Method to its events.
+        flags: Launch flags that keep the model runner from recording graphs.
+        guard: The file that says so, or "".
     """
 
-    __slots__ = ("kind", "source")
-
-    def __init__(self, kind: str, source: Source) -> None:
-        self.kind = kind
-        self.source = source
+    methods: dict[str, Order]
+    flags: tuple[str, ...]
+    guard: str
 
 
-class CallOrder:
-    """Follows calls by name through a release's model runner and workers.
+def find_orders(tree: SourceTree, *, allow_unconfined: bool = False) -> Orders:
+    """The order of calls for every method.
 
     Args:
         tree: The release.
-        setters: Names of the setters of one method.
+        allow_unconfined: See `sandbox.run_probe`.
 
-    Attributes:
-        files: Files that were looked into.
+    Raises:
+        ScanError: The probe could not run.
     """
-
-    def __init__(self, tree: SourceTree, setters: tuple[str, ...]) -> None:
-        self._setters = setters
-        self.files: set[str] = set()
-        self._events: dict[int, list[Event]] = {}
-        self._defined: dict[str, list[tuple[str, str, Function]]] = {}
-        for path in tree.files():
-            if path.startswith("model_executor/") or path in WORKERS:
-                for owner, function in functions(ast.parse(tree.read(path))):
-                    name = owner if function.name == "__init__" else function.name
-                    self._defined.setdefault(name, []).append((path, owner, function))
-
-    def of_constructor(self) -> list[Event]:
-        """Events of the model runner's constructor."""
-        path, owner, _ = RUNNER
-        for found in self._defined.get(owner, ()):
-            if found[0] == path:
-                return self._of(*found)
-        return []
-
-    def of_workers(self) -> list[Event]:
-        """Events of the first function of a worker (or of the scheduler) that both sets layers and records."""
-        for path in reversed(WORKERS):
-            for places in self._defined.values():
-                for place in places:
-                    if place[0] == path:
-                        events = self._of(*place)
-                        kinds = {event.kind for event in events}
-                        if RECORD in kinds and kinds & {WITH_IDS, WITHOUT}:
-                            return events
-        return []
-
-    def _of(self, path: str, owner: str, function: Function) -> list[Event]:
-        """Events of one function, calls followed; a function that calls itself adds nothing the second time."""
-        if id(function) not in self._events:
-            self._events[id(function)] = []
-            self._events[id(function)] = list(self._inside(path, owner, function))
-        return self._events[id(function)]
-
-    def _inside(self, path: str, owner: str, function: Function) -> Iterator[Event]:
-        for node in _in_order(function):
-            name = called_name(node)
-            if name in self._setters and isinstance(node, ast.Call):
-                self.files.add(path)
-                yield Event(WITH_IDS if node.args or node.keywords else WITHOUT, _place(path, owner, function, node))
-            elif _names_recorder(node):
-                for place in self._defined.get(node.id, ()):  # type: ignore[attr-defined]
-                    yield from self._of(*place)
-                self.files.add(path)
-                yield Event(RECORD, _place(path, owner, function, node))
-            elif name and not name.endswith("GraphRunner"):
-                for place in self._targets(path, owner, node, name):
-                    yield from self._of(*place)
-
-    def _targets(self, path: str, owner: str, node: ast.AST, name: str) -> list[tuple[str, str, Function]]:
-        """Definitions that a call by this name may reach: of the same class if it is called on self."""
-        places = self._defined.get(name, [])
-        func = node.func if isinstance(node, ast.Call) else None
-        if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id == "self":
-            own = [place for place in places if place[0] == path and place[1] == owner]
-            return own or places
-        return places if len(places) < 4 else []
+    payload: dict[str, object] = {"setters": SETTERS}
+    answer = run_probe("call_order", tree.sources(SOURCES), payload, allow_unconfined=allow_unconfined)
+    return msgspec.convert(answer, Orders)
 
 
-def _place(path: str, owner: str, function: Function, node: ast.AST) -> Source:
-    return Source(path, f"{owner}.{function.name}" if owner else function.name, getattr(node, "lineno", 0))
-
-
-def _names_recorder(node: ast.AST) -> bool:
-    """Whether a node names the class that records the graphs of decode and verify steps of a GPU."""
-    return (
-        isinstance(node, ast.Name)
-        and isinstance(node.ctx, ast.Load)
-        and node.id in ("CudaGraphRunner", "DecodeCudaGraphRunner")
-    )
-
-
-def _in_order(function: ast.AST) -> Iterator[ast.AST]:
-    """Nodes of a function in the order of the source, without its annotations and defaults."""
-    nodes = [node for statement in getattr(function, "body", ()) for node in ast.walk(statement)]
-    located = [node for node in nodes if isinstance(node, (ast.Call, ast.Name))]
-    return iter(sorted(located, key=lambda node: (node.end_lineno or 0, node.end_col_offset or 0)))
-
-
-def derive_graphs(tree: SourceTree, method: str, *, reads_ids: bool) -> tuple[GraphReplay, set[str]]:
+def derive_graphs(orders: Orders, method: str, *, reads_ids: bool) -> tuple[GraphReplay, set[str]]:
     """What graph replay captures for a method.
 
     Args:
-        tree: The release.
+        orders: What `find_orders` found.
         method: A key of `SETTERS`.
         reads_ids: The release reads ids for this method; without, replay and eager execution use the same default.
 
     Returns:
         The answer, and the files looked into.
     """
-    order = CallOrder(tree, SETTERS[method])
-    events = order.of_constructor()
-    if RECORD not in {e.kind for e in events} or not {e.kind for e in events} & {WITH_IDS, WITHOUT}:
-        events = order.of_workers()
-    files = order.files
-    guard = _guards(tree)
-    files |= {source.file for _, source in guard}
-    flags = tuple(sorted({flag for flag, _ in guard}))
+    order = orders.methods[method]
+    events, flags = order.events, orders.flags
+    files = {*order.looked_into, *([orders.guard] if orders.guard else [])}
     kinds = [event.kind for event in events]
     if RECORD not in kinds or not {WITH_IDS, WITHOUT} & set(kinds):
         return GraphReplay("unknown", None, flags, "no function sets the layers and records graphs"), files
@@ -178,19 +100,3 @@ def derive_graphs(tree: SourceTree, method: str, *, reads_ids: bool) -> tuple[Gr
     if any(event.kind == WITH_IDS for event in after):
         return GraphReplay("default", last.source, flags), files
     return GraphReplay("unknown", last.source, flags, "the ids that are read are never set after recording"), files
-
-
-def _guards(tree: SourceTree) -> list[tuple[str, Source]]:
-    """Launch flags whose attribute keeps the model runner from recording graphs."""
-    path, owner, _ = RUNNER
-    found = []
-    for name, function in functions(ast.parse(tree.read(path))):
-        if name != owner or not any(_names_recorder(node) for node in ast.walk(function)):
-            continue
-        for statement in function.body:
-            if isinstance(statement, ast.If) and any(isinstance(s, ast.Return) for s in statement.body):
-                for node in ast.walk(statement.test):
-                    if isinstance(node, ast.Attribute) and "cuda_graph" in node.attr and "disable" in node.attr:
-                        place = Source(path, f"{owner}.{function.name}", statement.lineno)
-                        found.append(("--" + node.attr.replace("_", "-"), place))
-    return found

@@ -23,17 +23,18 @@ class Inherited(msgspec.Struct, frozen=True):
     quantization_files: tuple[str, ...] = ()
 
 
-def derive(tree: SourceTree) -> tuple[Inherited, set[str]]:
+def derive(tree: SourceTree, *, allow_unconfined: bool = False) -> tuple[Inherited, set[str]]:
     """What a drafter inherits, and the files of the release that were executed or read for it.
 
     Args:
         tree: The release.
+        allow_unconfined: See `sandbox.run_probe`.
 
     Raises:
         ScanError: The probe could not be run.
     """
     sources = tree.sources(SOURCES)
-    answer = run_probe(PROBE, sources, {})
+    answer = run_probe(PROBE, sources, {}, allow_unconfined=allow_unconfined)
     files = {str(file) for file in answer["files"]}  # type: ignore[attr-defined]
     plain, allowed = (str(word) for word in answer["context"])  # type: ignore[attr-defined]
     needed = tuple(str(name) for name in answer["files_needed"])  # type: ignore[attr-defined]

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import msgspec
 
+from drafter_contracts import limits
 from drafter_contracts.engines.capture import capture_switched_off, even_ids, read_ids, unmet_requirement
 from drafter_contracts.engines.launch_rules import Overrides, Source
 from drafter_contracts.engines.profile import FITTED, OPAQUE, GraphReplay, IdReading, ReadingShift
-from drafter_contracts.engines.scan.graphs import derive_graphs
+from drafter_contracts.engines.scan.graphs import derive_graphs, find_orders
 from drafter_contracts.engines.scan.sandbox import run_probe
 
 TYPE_CHECKING = False
@@ -151,6 +152,7 @@ def derive(tree: SourceTree, *, allow_unconfined: bool = False) -> tuple[Reading
     """
     answer = run_probe("readings", tree.sources(SOURCES), PAYLOAD, allow_unconfined=allow_unconfined)
     seen = msgspec.convert(answer, Observations)
+    orders = find_orders(tree, allow_unconfined=allow_unconfined)
     files = set(seen.files)
     readings, graphs = {}, {}
     for method, one in seen.methods.items():
@@ -159,7 +161,7 @@ def derive(tree: SourceTree, *, allow_unconfined: bool = False) -> tuple[Reading
                 readings[method] = IdReading(status=OPAQUE, reason=one.absent)
             continue
         readings[method] = fit_reading(one, even=spread_is_even(seen.spread))
-        graphs[method], used = derive_graphs(tree, method, reads_ids=bool(one.keys))
+        graphs[method], used = derive_graphs(orders, method, reads_ids=bool(one.keys))
         files |= used | {place.file for place in (*one.places, *one.setter_places)}
     files |= {place.file for place in seen.overrides.places}
     return ReadingsPart(readings, graphs, fit_overrides(seen.overrides)), files
@@ -168,6 +170,8 @@ def derive(tree: SourceTree, *, allow_unconfined: bool = False) -> tuple[Reading
 def spread_is_even(table: list[tuple[int, int, list[int] | str]]) -> bool:
     """Whether the release spreads ids over a target exactly as `capture.even_ids` does, with the same refusals."""
     for layers, draft, ids in table:
+        if max(layers, draft) > limits.target_max_layers:
+            return False
         possible = draft == 1 or layers >= 4
         if isinstance(ids, str) if possible else not isinstance(ids, str):
             return False

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 
 import pytest
 
-from drafter_contracts.engines.scan import sandbox
+from drafter_contracts.engines.scan import (
+    assemble,
+    buffers,
+    drafters,
+    graphs,
+    inherited,
+    launch,
+    readings,
+    sandbox,
+    scan,
+)
+from drafter_contracts.engines.scan import targets as target_part
 from drafter_contracts.engines.scan.sandbox import run_probe
 from drafter_contracts.engines.scan.targets import derive
 from drafter_contracts.engines.scan.tree import open_tree
@@ -152,3 +164,88 @@ def test_without_a_filter_nothing_is_executed(tmp_path, monkeypatch):
 def test_an_answer_repeats_exactly(tmp_path):
     tree = release(tmp_path, "class Model:\n    pass\nEntryClass = [Model, type('Other', (), {})]\n")
     assert run_probe("census", tree.sources(), {}) == run_probe("census", tree.sources(), {})
+
+
+FORGE = """
+def _forge():
+    modules = _reach()
+    frame = modules["sys"]._getframe()
+    while "seal" not in frame.f_locals:
+        frame = frame.f_back
+    modules["os"].write(1, (frame.f_locals["seal"] + chr(10) + ANSWER).encode())
+    modules["os"]._exit(0)
+EntryClass = _forge()
+"""
+#: A targets answer that passes; the other parts get it too, and cannot do anything with it.
+EMPTY = '{"result": {"architectures": {}, "failed": {}}, "files": ["../../../etc/passwd"]}'
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["[]", "{", "null", '{"result": 3}', '{"result": {}}', '{"result": {"architectures": [1]}}', EMPTY, "[" * 100000],
+)
+def test_a_release_that_answers_for_the_scan_gets_an_error_and_nothing_else(tmp_path, answer):
+    release(tmp_path, f"ANSWER = {answer!r}\n{REACH}{FORGE}")
+    with pytest.raises(ScanError):
+        scan(str(tmp_path))
+
+
+PARTS = (target_part, readings, drafters, launch, buffers, inherited)
+
+
+@pytest.mark.parametrize("part", PARTS, ids=lambda part: part.__name__.rpartition(".")[2])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {},
+        {"files": 3},
+        {"place": {"file": 1}, "runs": [[]], "files": []},
+        {"flags": ["value", {"flags": [{"names": []}], "failed": {}}], "files": []},
+        {"methods": {"X": {"battery": []}}, "spread": [], "overrides": None, "files": []},
+        {"context": ["only one"], "files": [], "files_needed": [], "quantization": ""},
+    ],
+)
+def test_an_answer_of_the_wrong_shape_is_an_error_of_the_scan(tmp_path, monkeypatch, part, answer):
+    tree = release(tmp_path, "EntryClass = []\n")
+    monkeypatch.setattr(part, "run_probe", lambda *_args, **_options: dict(answer))
+    if part is readings:
+        monkeypatch.setattr(graphs, "run_probe", lambda *_args, **_options: dict(answer))
+    with contextlib.suppress(ScanError):  # what a part can do without, it may do without
+        assemble._part(part.derive, tree, allow_unconfined=False)
+
+
+@pytest.mark.parametrize("part", [*PARTS, graphs], ids=lambda part: part.__name__.rpartition(".")[2])
+def test_every_part_may_be_scanned_without_a_filter_where_that_is_asked_for(tmp_path, monkeypatch, part):
+    asked = []
+
+    def refuse(probe, *_args, allow_unconfined=False, **_options):
+        asked.append(allow_unconfined)
+        raise ScanError(f"asked {probe}")
+
+    monkeypatch.setattr(part, "run_probe", refuse)
+    derive = graphs.find_orders if part is graphs else part.derive
+    with pytest.raises(ScanError, match="asked"):
+        derive(release(tmp_path, ""), allow_unconfined=True)
+    assert asked == [True]
+
+
+def test_a_scan_asks_every_part_the_same(tmp_path, monkeypatch):
+    asked = []
+
+    def derive(_tree, *, allow_unconfined=False):
+        asked.append(allow_unconfined)
+        return None, set()
+
+    for part in PARTS:
+        monkeypatch.setattr(part, "derive", derive)
+    with pytest.raises(AttributeError):
+        assemble.assemble(release(tmp_path, ""), allow_unconfined=True)
+    assert asked == [True] * len(PARTS)
+
+
+@pytest.mark.parametrize("text", ["def (", "x = 1\0", "x = " + "(" * 5000, "x = " + "-" * 200000 + "1"])
+def test_source_that_cannot_be_parsed_is_an_error_of_the_scan(tmp_path, text):
+    (tmp_path / "sglang" / "srt" / "model_executor").mkdir(parents=True)
+    (tmp_path / "sglang" / "srt" / "model_executor" / "model_runner.py").write_text(text)
+    with pytest.raises(ScanError):
+        graphs.find_orders(release(tmp_path, ""))

@@ -49,10 +49,11 @@ def fit_serve(task: dict[str, object]) -> tuple[ServeRule, str]:
     def same(name: str) -> bool:
         return task[name] == plain
 
+    spellings = ("--model-path",) if task["alias"][0] == "error" else ("--model-path", "--model")  # type: ignore[index]
     rule = ServeRule(
         positional=same("positional"),
         model_type=same("model type") and same("model type equals"),
-        needs=() if task["alias"][0] == "value" else ("--model-path",),  # type: ignore[index]
+        needs=spellings if task["no model"][0] == "error" else (),  # type: ignore[index]
         source=Source("../cli/serve.py", "serve"),
     )
     return rule, "" if same("plain") else f"plain arguments are changed: {task['plain']}"

@@ -35,8 +35,9 @@ def readable(s: Situation) -> Outcome:
         Finding(
             "LAUNCH_UNREADABLE",
             UNKNOWN,
-            "no start of an engine can be found in this command: whether and how it speculates is not known",
-            expected="python -m sglang.launch_server ... or sglang serve ..., possibly behind wrappers",
+            "one start of an engine, with all its arguments, cannot be read from this command (it holds none, several,"
+            " or words that only the shell fills in): whether and how it speculates is not known",
+            expected="python -m sglang.launch_server ... or sglang serve ..., possibly behind wrappers, spelled out",
             actual=" ".join(invocation.argv),
             remedy="Put the gate inside the script, in front of the engine's own command.",
         ),

@@ -244,8 +244,20 @@ def readable(s: Situation) -> Outcome:
     """The drafter's files can be read."""
     if s.bundled or not s.serving.speculation.draft_path or s.serving.speculation.algorithm not in SERVES:
         return None
-    if s.drafter is not None:
+    if s.drafter is not None and s.drafter.weights != "none":
         return ()
+    if s.drafter is not None:
+        return (
+            Finding(
+                "DRAFTER_UNREADABLE",
+                UNKNOWN,
+                f"{drafter(s)} has no weights here, only config.json: what they hold was not compared",
+                expected="config.json and safetensors headers",
+                actual="config.json alone",
+                source=s.drafter.path,
+                remedy="Complete the drafter's files; the headers alone would do for this check.",
+            ),
+        )
     return (
         Finding(
             "DRAFTER_UNREADABLE",

@@ -291,3 +291,11 @@ def test_later_layers_are_judged_only_where_the_class_was_seen_to_load_some(scen
     assert scene.verdict().decision == "allow"
     scene.edit("draft_class", ignores=("layers.1.mlp.up_proj.weight",), loads=("layers.0", "layers.1.norm.weight"))
     assert scene.codes() == {"DRAFT_WEIGHTS": REFUSE}
+
+
+def test_a_drafter_without_weights_is_not_allowed_unseen(scene):
+    verdict = scene.edit("facts", weights="none", tensors=(), fc=None, real_layers=None).verdict()
+    assert verdict.decision == "unknown"
+    found = scene.finding("DRAFTER_UNREADABLE")
+    assert found.severity == UNKNOWN
+    assert "only config.json" in found.message

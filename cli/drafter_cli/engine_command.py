@@ -87,6 +87,9 @@ def _scan(parsed: Parsed) -> None:
         os.replace(partial, output)
     except OSError as error:
         raise UsageError(f"{output} cannot be written: {error.strerror}") from error
+    if parsed.has("--json"):
+        write_json({"output": output, "bytes": len(data)})
+        return
     write(f"wrote {output} ({len(data)} bytes)", to_stderr=True)
 
 
@@ -107,16 +110,18 @@ def _load(text: str) -> Profile:
         UsageError: The file cannot be read.
         ProfileError: It is no profile.
     """
+    from drafter_contracts import limits
+    from drafter_contracts.checkpoint.regular import read_capped
     from drafter_contracts.engines.store import decode, load_profile
+    from drafter_contracts.errors import CheckpointError
 
     if not text.endswith(".json"):
         return load_profile(ENGINE, release(text))
     try:
-        with open(text, "rb") as file:
-            data = file.read()
-    except OSError as error:
-        raise UsageError(f"{text} cannot be read: {error.strerror}") from error
-    return decode(data, text)
+        return decode(read_capped(text, limits.profile_max_bytes), text)
+    except CheckpointError as error:
+        why = ": ".join(filter(None, (error.message, error.expected, error.actual)))
+        raise UsageError(f"{text} cannot be read as a profile: {why}") from None
 
 
 def _show(parsed: Parsed) -> None:

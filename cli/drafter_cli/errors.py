@@ -68,6 +68,10 @@ class UsageError(Exception):
         self.hint = hint
 
 
+class OutputError(UsageError):
+    """Standard output cannot be written: a full disk, say. Whoever asked does not get the answer."""
+
+
 def exit_code_of_decision(decision: str) -> int:
     """Exit code of a verdict's decision; a word that is no decision is a fault of this program."""
     return _DECISION_CODES.get(decision, EXIT_INTERNAL)

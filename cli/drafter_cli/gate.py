@@ -10,6 +10,7 @@ import os
 
 import msgspec
 
+from drafter_cli.errors import UsageError
 from drafter_contracts import check
 from drafter_contracts.engines.store import advisories_for, load_advisories, load_profile, releases
 from drafter_contracts.errors import CheckpointError, InputError, ManifestError, TargetError, UnknownReleaseError
@@ -228,18 +229,22 @@ def _read_manifest(request: Request, directory: str) -> Manifest | None:
     """The manifest named by option, else the one beside the weights, else None.
 
     Raises:
+        UsageError: The option names a file that is not there.
         ManifestError: There is one and it cannot be read: a contract that cannot be read is no contract.
     """
     path = request.manifest or (os.path.join(directory, "drafters-manifest.json") if directory else "")
     if not path or not (request.manifest or os.path.lexists(path)):
         return None
     from drafter_contracts import limits, manifest
+    from drafter_contracts.checkpoint.regular import read_capped
 
     try:
-        with open(path, "rb") as file:
-            data = file.read(limits.manifest_max_bytes + 1)
-    except OSError as error:
-        raise ManifestError("the manifest cannot be read", where=path, actual=str(error.strerror)) from None
+        data = read_capped(path, limits.manifest_max_bytes)
+    except CheckpointError as error:
+        if request.manifest and not os.path.lexists(path):
+            raise UsageError(f"{path} does not exist", "--manifest names a manifest file") from None
+        why = ": ".join(filter(None, (error.message, error.actual)))
+        raise ManifestError("the manifest cannot be read", where=path, expected=error.expected, actual=why) from None
     return manifest.decode(data, where=path)
 
 

@@ -46,7 +46,7 @@ def request(parsed: Parsed) -> Request:
         UsageError: No launch command, an engine or a list that cannot be read, or two statements of one layout.
     """
     if not parsed.launch:
-        raise UsageError("no launch command", "put it after --: drafters check -- python -m sglang.launch_server ...")
+        raise UsageError("no launch command", "it comes last: -- python -m sglang.launch_server ...")
     boundaries, option = _stated(parsed)
     return Request(
         launch=parsed.launch,

@@ -67,14 +67,17 @@ def run(command: Command, parsed: Parsed) -> int:  # noqa: ARG001 - every comman
             raise
         from drafter_cli.main import report
 
-        report(error)
+        report(error, as_json=parsed.has("--json"), to_stderr=True)
         allowed, code = False, EXIT_OK
     if allowed:
         return become(asked.launch)
+    as_json = parsed.has("--json")  # one document, and nothing after it
     if mode == WARN:
-        write("drafters guard: starting anyway (mode warn)", to_stderr=True)
+        if not as_json:
+            write("drafters guard: starting anyway (mode warn)", to_stderr=True)
         return become(asked.launch)
-    write("drafters guard: the launch was not started", to_stderr=True)
+    if not as_json:
+        write("drafters guard: the launch was not started", to_stderr=True)
     return code
 
 

@@ -9,6 +9,7 @@ from drafter_cli.errors import (
     EXIT_CODES,
     EXIT_OK,
     EXIT_USAGE,
+    OutputError,
     UsageError,
     describe_error,
     error_line,
@@ -57,20 +58,24 @@ def main(argv: list[str]) -> int:
     try:
         return _dispatch(argv)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the one place that maps every error
-        report(error, as_json="--json" in own)
+        report(error, as_json="--json" in own, to_stderr=argv[:1] == ["guard"])
         return exit_code_of_error(error)
 
 
-def report(error: BaseException, *, as_json: bool = False) -> None:
-    """Say what went wrong: one line and a hint to stderr, or with `--json` one document to stdout."""
+def report(error: BaseException, *, as_json: bool = False, to_stderr: bool = False) -> None:
+    """Say what went wrong: one line and a hint to stderr, or with `--json` one document to stdout (or stderr)."""
     if os.environ.get("DRAFTERS_TRACEBACK") and not isinstance(error, UsageError):
         import traceback
 
         traceback.print_exception(error)
     fields = describe_error(error)
-    if as_json:
-        write_json({"error": fields, "exit_code": exit_code_of_error(error)})
-        return
+    if as_json and not isinstance(error, OutputError):
+        try:
+            write_json({"error": fields, "exit_code": exit_code_of_error(error)}, to_stderr=to_stderr)
+        except OutputError:  # then as a line, below
+            pass
+        else:
+            return
     style = Style(on=colours(sys.stderr))
     write(f"{style.paint('drafters:', RED)} {printable(error_line(error))}", to_stderr=True)
     if fields["hint"]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
+from drafter_cli.errors import OutputError
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TextIO
@@ -53,6 +55,9 @@ def write(text: str, *, to_stderr: bool = False) -> None:
 
     A reader that has gone away (`| head`) is no error, nor a standard error that cannot be written (a full disk below a
     log): the exit code still tells, and `guard` still starts what it may start.
+
+    Raises:
+        OutputError: Standard output cannot be written.
     """
     stream = sys.stderr if to_stderr else sys.stdout
     if stream is None:  # closed by whoever started this
@@ -63,10 +68,10 @@ def write(text: str, *, to_stderr: bool = False) -> None:
     except OSError as error:
         if to_stderr:
             sys.stderr = None  # the descriptor stays as it is: it may yet be a launch's
-        elif isinstance(error, BrokenPipeError):
-            _let_go(stream)
         else:
-            raise
+            _let_go(stream)
+            if not isinstance(error, BrokenPipeError):
+                raise OutputError(f"standard output cannot be written: {error.strerror}") from error
     except UnicodeEncodeError:  # a terminal of another encoding: say it in ASCII rather than not at all
         encoding = stream.encoding or "ascii"
         stream.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")

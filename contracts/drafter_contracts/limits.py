@@ -16,6 +16,8 @@ launch_config_max_bytes = 1024 * 1024
 target_max_layers = 4096
 #: Most taps of one layout.
 layout_max_taps = 256
+#: Largest engine profile read, bytes. The shipped ones have 25 to 175 kB.
+profile_max_bytes = 16 * 1024 * 1024
 #: Largest source file of an engine that the scanner reads, bytes.
 scan_file_max_bytes = 8 * 1024 * 1024
 #: Most source that the scanner reads of one engine, bytes. SGLang 0.5.23 has 35 MiB in 2,141 files.

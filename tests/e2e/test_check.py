@@ -102,8 +102,16 @@ def test_a_manifest_elsewhere_is_read_when_named(bench, drafters):
     document = verdict_of(drafters("check", "--json", "--manifest", path, "--", *bench.launch(bench.right)))
     assert document["decision"] == "refuse"
     missing = drafters("check", "--manifest", path + ".none", "--", *bench.launch(bench.right))
-    assert missing.returncode == 7
+    assert missing.returncode == 2
     assert path + ".none" in missing.stderr
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: os.symlink("/dev/zero", path), os.mkdir])
+def test_a_manifest_that_is_no_file_is_not_waited_for(bench, drafters, make):
+    make(os.path.join(bench.right, "drafters-manifest.json"))
+    done = drafters("check", *STATED, "--", *bench.launch(bench.right))
+    assert done.returncode == 7
+    assert "the manifest cannot be read" in done.stderr
 
 
 def test_an_unknown_release_is_unknown_and_says_what_to_do(bench, drafters):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 
 import pytest
 
@@ -141,3 +142,22 @@ def test_a_profile_file_can_be_shown_and_compared(drafters, tmp_path):
     path.write_text("{}")
     assert drafters("engine", "show", path).returncode == 7
     assert drafters("engine", "show", tmp_path / "none.json").returncode == 2
+
+
+@pytest.mark.parametrize("argv", [["engine", "list"], ["engine", "list", "--json"], ["--help"]])
+def test_an_answer_that_cannot_be_written_is_said_in_one_line(drafters, command, argv):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([command, *argv], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        wrong = subprocess.run([command, "nothing", *argv], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, wrong.returncode) == (2, 2)
+    assert "no command nothing" in wrong.stderr
+    assert done.stderr.startswith("drafters: standard output cannot be written: No space left")
+    assert "Traceback" not in done.stderr + wrong.stderr
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: os.symlink("/dev/zero", path), os.mkdir])
+def test_a_profile_that_is_no_file_is_not_waited_for(drafters, tmp_path, make):
+    make(str(tmp_path / "profile.json"))
+    done = drafters("engine", "show", str(tmp_path / "profile.json"))
+    assert done.returncode == 2
+    assert "profile.json cannot be read as a profile: not a regular file" in done.stderr

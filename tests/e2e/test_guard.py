@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -257,3 +258,12 @@ def test_guard_leaves_no_process_of_its_own(bench, command):
     finally:
         process.kill()
         process.wait(timeout=30)
+
+
+@pytest.mark.parametrize("words", [("--", "true"), (), ("--mode", "x", "--", "true"), ("--manifest", "none")])
+def test_with_json_standard_error_is_one_document(bench, drafters, words):
+    launch = ("--", *bench.launch(bench.wrong)) if "none" in words else ()
+    done = drafters("guard", "--json", *words, *launch, variables=bench.variables())
+    assert done.stdout == ""
+    assert json.loads(done.stderr)["exit_code"] == done.returncode
+    assert not bench.started

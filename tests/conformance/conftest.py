@@ -7,6 +7,7 @@ import functools
 import os
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -28,11 +29,14 @@ def wheel():
     def get(release):
         if not _cached(release):
             os.makedirs(CACHE, exist_ok=True)
-            command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--quiet"]
-            command += ["--platform", "manylinux_2_34_x86_64", "--python-version", "3.11", "--dest", CACHE]
-            done = subprocess.run([*command, f"sglang=={release}"], capture_output=True, text=True, check=False)
-            if done.returncode:
-                pytest.skip(f"the wheel of sglang {release} cannot be downloaded: {done.stderr.strip()[-300:]}")
+            with tempfile.TemporaryDirectory(dir=CACHE) as folder:  # other processes see whole wheels only
+                command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--quiet"]
+                command += ["--platform", "manylinux_2_34_x86_64", "--python-version", "3.11", "--dest", folder]
+                done = subprocess.run([*command, f"sglang=={release}"], capture_output=True, text=True, check=False)
+                if done.returncode:
+                    pytest.skip(f"the wheel of sglang {release} cannot be downloaded: {done.stderr.strip()[-300:]}")
+                for name in os.listdir(folder):
+                    os.replace(os.path.join(folder, name), os.path.join(CACHE, name))
         return _cached(release)
 
     return get

@@ -23,6 +23,8 @@ import msgspec
 from drafter_contracts.engines.launch_rules import LaunchRules, Source
 
 SCHEMA = "drafters.engine-profile.v1"
+#: Newest version of the rule language that this package reads.
+SCAN_VERSION = 1
 
 #: Method names as keys of `Target.methods` and `Profile.readings`.
 METHODS = ("EAGLE3", "DFLASH", "DSPARK")
@@ -305,7 +307,7 @@ class Profile(msgspec.Struct, frozen=True, omit_defaults=True):
     buffers: dict[str, TapBuffers] = msgspec.field(default_factory=dict)
     rewrites: dict[str, str] = msgspec.field(default_factory=dict)
     launch: LaunchRules = LaunchRules()
-    scan_version: int = 1
+    scan_version: int = 1  # a document that does not say is of the first
 
     @property
     def name(self) -> str:

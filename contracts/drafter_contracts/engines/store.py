@@ -6,7 +6,7 @@ import os
 
 import msgspec
 
-from drafter_contracts.engines.profile import SCHEMA, Advisory, Profile
+from drafter_contracts.engines.profile import SCAN_VERSION, SCHEMA, Advisory, Profile
 from drafter_contracts.errors import ProfileError, UnknownReleaseError
 
 _DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data")
@@ -76,6 +76,13 @@ def decode(data: bytes, where: str) -> Profile:
         raise ProfileError("not an engine profile", where=where, actual=str(error)) from None
     if profile.schema != SCHEMA:
         raise ProfileError("a profile of another schema", where=where, expected=SCHEMA, actual=profile.schema)
+    if profile.scan_version > SCAN_VERSION:
+        raise ProfileError(
+            "a profile in a newer rule language than this version reads",
+            where=where,
+            expected=f"scan_version {SCAN_VERSION} at most",
+            actual=str(profile.scan_version),
+        )
     return profile
 
 

@@ -109,3 +109,10 @@ def test_shipped_advisories_are_read():
 def test_what_releases_capture_of_a_target_of_61_layers(release, architecture, ids, expected):
     rule = store.load_profile("sglang", release).capture_method(architecture, "EAGLE3")
     assert [tap.boundary for tap in capture_once(rule, 61, ids).taps] == expected
+
+
+def test_a_profile_in_a_newer_rule_language_is_refused():
+    data = b'{"schema": "drafters.engine-profile.v1", "engine": "sglang", "release": "1", "scan_version": 2}'
+    with pytest.raises(ProfileError, match="newer rule language") as caught:
+        store.decode(data, "here")
+    assert caught.value.where == "here"

@@ -70,13 +70,16 @@ def drafter_facts(
         target=parts.target(view, depth),
         target_layers=layers,
     )
-    found = list(contradictions(facts, view, index, target_hidden_size))
-    if method.disagreement is not None:
-        found.insert(0, method.disagreement)
-    if depth not in (None, layers):
-        right = f"the target has {layers} decoder layers"
-        found.append(Disagreement("target depth", f"config.json {depth_key} = {depth}", right))
+    found = [] if method.disagreement is None else [method.disagreement]
+    found += contradictions(facts, view, index, target_hidden_size)
+    found += _depth_dispute(depth, depth_key, layers)
     return msgspec.structs.replace(facts, disagreements=tuple(found), notes=(*view.problems, *_notes(facts)))
+
+
+def _depth_dispute(stated: int | None, key: str, real: int | None) -> list[Disagreement]:
+    if stated in (None, real):
+        return []
+    return [Disagreement("target depth", f"config.json {key} = {stated}", f"the target has {real} decoder layers")]
 
 
 def _stated_depth(view: ConfigView) -> tuple[int | None, str]:

@@ -222,7 +222,8 @@ def _in_launch_directory(path: str, serving: ServingConfig) -> str:
     if not path or not directory or os.path.isabs(path):
         return path
     below = os.path.join(directory, path)
-    return below if os.path.isdir(below) else path
+    # A folder of that name here, and none there, is another one: the launch would not see it.
+    return below if os.path.isdir(below) or os.path.isdir(path) else path
 
 
 def _read_manifest(request: Request, directory: str) -> Manifest | None:

@@ -27,6 +27,6 @@ scan_max_files = 20_000
 #: Memory of a scanning child process, bytes.
 scan_memory_max_bytes = 4 * 1024 * 1024 * 1024
 #: CPU time of a scanning child process, seconds.
-scan_cpu_max_seconds = 900
+scan_cpu_max_seconds = 300
 #: Largest answer of a scanning child process, bytes.
 scan_answer_max_bytes = 64 * 1024 * 1024

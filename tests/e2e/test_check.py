@@ -260,3 +260,14 @@ def test_what_strangers_wrote_cannot_draw_on_the_terminal(bench, drafters, tmp_p
         assert "Model\\x1b[2J" in shown, words
         assert "\x1b" not in shown, words
         assert not any(line.lstrip().startswith("ALLOW") for line in shown.splitlines()), words
+
+
+def test_a_folder_here_is_not_taken_for_one_where_the_launch_runs(bench, drafters):
+    elsewhere = os.path.join(bench.folder, "elsewhere")
+    os.mkdir(elsewhere)
+    launch = ["env", f"--chdir={elsewhere}", *bench.launch("right")]
+    document = verdict_of(drafters("check", "--json", *STATED, "--", *launch, cwd=bench.folder))
+    assert document["decision"] == "unknown"
+    os.symlink(bench.right, os.path.join(elsewhere, "right"))
+    document = verdict_of(drafters("check", "--json", *STATED, "--", *launch, cwd=bench.folder))
+    assert document["decision"] in {"allow", "warn"}

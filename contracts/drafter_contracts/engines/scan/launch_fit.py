@@ -295,6 +295,22 @@ class SpeculativeFit:
             return "on"
         return "env:SGLANG_ENABLE_SPEC_V2" if on("SGLANG_ENABLE_SPEC_V2") else "off"
 
+    def _partial_paged(self, algorithm: str) -> dict[str, str]:
+        """Combinations of the three that raise only with pages."""
+        plain = self.partial(algorithm)
+        return {given: error for given, error in self.partial(algorithm, "paged").items() if given not in plain}
+
+    def _forced_values(
+        self, names: list[str]
+    ) -> tuple[dict[str, dict[str, str]], dict[str, dict[str, str]], dict[str, BlockRule]]:
+        """What algorithms outside the chain force, what they fill in, and how they size blocks; by algorithm."""
+        forced = {name: self.forced(name) for name in names}
+        blocks = {name: block for name in names if (block := self.block(name)) is not None}
+        for name in blocks:
+            forced[name][1].pop("draft_tokens", None)
+        fixed = {name: values for name, (values, _) in forced.items() if values}
+        return fixed, {name: values for name, (_, values) in forced.items() if values}, blocks
+
     def rules(self, source: Source | None) -> SpeculativeRules:
         """The rules, unchecked."""
         chain = self.chains()
@@ -304,11 +320,7 @@ class SpeculativeFit:
         plain = {name: table["*"] for name, table in autos.items() if set(table) == {"*"} and table != auto}
         bundled, bundled_revision = self.bundled()
         needs, rejects, lowered = self.paged()
-        others = [name for name in self.own if name not in chain]
-        forced = {name: self.forced(name) for name in others}
-        blocks = {name: block for name in others if (block := self.block(name)) is not None}
-        for name in blocks:
-            forced[name][1].pop("draft_tokens", None)
+        fixed, defaults, blocks = self._forced_values([name for name in self.own if name not in chain])
         lower = self.answers["lower",]
         given = self.answers["grid", eagle, (3, 4, 16)] if eagle else {}
         flag = self.flags["speculative_algorithm"]
@@ -319,13 +331,9 @@ class SpeculativeFit:
             aliases=self.aliases,
             auto=auto,
             partial=self.partial(eagle) if eagle else {},
-            partial_paged={
-                given: error
-                for given, error in (self.partial(eagle, "paged") if eagle else {}).items()
-                if given not in self.partial(eagle)
-            },
+            partial_paged=self._partial_paged(eagle) if eagle else {},
             topk1_tokens="S+1" if eagle and triple_of(self.grid(eagle, (3, 1, 16))) == (3, 1, 4) else "",
-            fixed={name: fixed for name, (fixed, _) in forced.items() if fixed},
+            fixed=fixed,
             bundled=bundled,
             topk_needs=needs,
             topk_rejects=rejects,
@@ -336,7 +344,7 @@ class SpeculativeFit:
             auto_for=plain,
             promotions=self.promotions(),
             blocks=blocks,
-            defaults={name: defaults for name, (_, defaults) in forced.items() if defaults},
+            defaults=defaults,
             topk_paged_one=lowered,
             page_sizes=self.pages(),
             draft_revision=str(given.get("speculative_draft_model_revision") or ""),

@@ -10,9 +10,9 @@ from __future__ import annotations
 import argparse
 import json
 
-from drafter_contracts.engines.scan.lazy import PACKAGE
 from drafter_contracts.engines.scan.probes import launch_flags
 from drafter_contracts.engines.scan.probes.launch_setup import file, fresh
+from drafter_contracts.engines.scan.raised import raised_at
 from drafter_contracts.engines.scan.standins import is_standin
 
 TYPE_CHECKING = False
@@ -208,7 +208,7 @@ class Resolver:
                 phase = "check"
                 record.check_server_args()
         except Exception as error:  # noqa: BLE001 - what the release raises is the answer
-            return {"error": type(error).__name__, "text": str(error)[:200], "phase": phase, "place": _place(error)}
+            return {"error": type(error).__name__, "text": str(error)[:200], "phase": phase, "place": raised_at(error)}
         return self.read(record)
 
     def read(self, record: object) -> dict[str, object]:
@@ -256,20 +256,6 @@ def _handler(release: LazyRelease, cls: type) -> Callable[[object], None] | None
     found: Callable[[object], None] | None = getattr(cls, METHOD, None)
     if HOOK in release.sources:
         found = file(release, HOOK).handle_speculative_decoding
-    return found
-
-
-def _place(error: BaseException) -> dict[str, object]:
-    """The innermost place of the release in a traceback."""
-    found: dict[str, object] = {}
-    prefix = PACKAGE.replace(".", "/") + "/"
-    trace = error.__traceback__
-    while trace is not None:
-        code = trace.tb_frame.f_code
-        if code.co_filename.startswith(prefix):
-            path = code.co_filename.removeprefix(prefix)
-            found = {"file": path, "function": code.co_qualname, "line": trace.tb_lineno}
-        trace = trace.tb_next
     return found
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from drafter_contracts.engines.scan.probes import building, census, stream, world
 from drafter_contracts.engines.scan.probes.symbolic import TRACE, Value
+from drafter_contracts.engines.scan.raised import raised_at
 from drafter_contracts.engines.scan.standins import Module, ModuleList
 
 TYPE_CHECKING = False
@@ -151,13 +152,8 @@ def _first_run(subject: Subject, setter: str) -> None:
 
 def describe(error: Exception) -> str:
     """An exception of the release: its type, text and the release's innermost place."""
-    place = ""
-    trace = error.__traceback__
-    while trace is not None:
-        name = trace.tb_frame.f_code.co_filename
-        if name.startswith("sglang/srt/"):
-            place = f" @ {name.removeprefix('sglang/srt/')}:{trace.tb_lineno}"
-        trace = trace.tb_next
+    found = raised_at(error)
+    place = f" @ {found['file']}:{found['line']}" if found else ""
     return f"{type(error).__name__}: {str(error)[:_MESSAGE]}{place}"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from drafter_cli.commandline import JSON, Command, Option, Parsed
-from drafter_cli.errors import EXIT_OK, UsageError
+from drafter_cli.errors import EXIT_INTEGRITY, EXIT_OK, UsageError
 from drafter_cli.terminal import colours, draws_unicode, write, write_json
 
 TYPE_CHECKING = False
@@ -16,7 +16,8 @@ COMMANDS = {
         summary="what a drafter's own files say: method, capture layout, vocabulary",
         description=(
             "Reads config.json, the safetensors headers and the shard index; never the weights, never a pickle.\n"
-            "Layouts that depend on the target's depth need --target or --layers."
+            "Layouts that depend on the target's depth need --target or --layers.\n"
+            "Exits with 7 if config.json and the tensors contradict each other: both are named, under Errors."
         ),
         words=("PATH",),
         options=(
@@ -56,7 +57,7 @@ def run(command: Command, parsed: Parsed) -> int:  # noqa: ARG001 - every comman
         from drafter_cli.inspect_view import render
 
         write(render(facts, color=colours(sys.stdout), unicode=draws_unicode(sys.stdout)))
-    return EXIT_OK
+    return EXIT_INTEGRITY if any(one.fatal for one in facts.disagreements) else EXIT_OK
 
 
 def _target(parsed: Parsed) -> tuple[TargetFacts | None, int | None]:

@@ -89,6 +89,20 @@ def test_inspect_refuses_pickle_and_says_how_to_convert(bench, drafters):
     assert "safetensors" in done.stderr
 
 
+def test_inspect_fails_where_config_and_tensors_contradict_each_other_and_names_both(bench, drafters):
+    config_file = os.path.join(bench.right, "config.json")
+    with open(config_file, encoding="utf-8") as file:
+        config = json.load(file)
+    with open(config_file, "w", encoding="utf-8") as file:
+        json.dump(config | {"draft_vocab_size": 500}, file)
+    done = drafters("inspect", bench.right)
+    assert done.returncode == 7
+    flat = " ".join(done.stdout.split())
+    assert "draft_vocab_size = 500" in flat
+    assert "lm_head.weight [163840, 7168]" in flat
+    assert drafters("inspect", bench.right, "--json").returncode == 7
+
+
 def test_inspect_says_that_a_header_is_broken(bench, drafters):
     with open(os.path.join(bench.right, "model.safetensors"), "wb") as file:
         file.write(b"\xff" * 64)

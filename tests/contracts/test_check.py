@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from drafter_contracts import check
 from drafter_contracts.checkpoint.facts import DrafterFacts, LayoutReading
 from drafter_contracts.engines.launch_rules import LaunchRules, Overrides
@@ -56,6 +58,20 @@ def test_ids_are_read_as_the_release_reads_them_and_become_a_capture():
     assert (situation.ids, situation.ids_key, situation.ids_error) == ((2, 8), KEY, "")
     assert situation.capture.eager.taps == layout_from_boundaries([3, 9]).taps
     assert situation.method == "DFLASH"
+
+
+def test_an_override_merges_where_the_release_merges_that_key():
+    reading = IdReading(keys=(KEY,))
+    config = {"dflash_config": {"target_layer_ids": [2, 8]}, "rope_scaling": {"factor": 8.0, "rope_type": "yarn"}}
+    made = profile(reading)
+    made = replace(made, launch=LaunchRules(overrides=Overrides(drafter=True, merged=("rope_scaling",))))
+    situation = check.assemble(
+        serving=serving(overrides={"rope_scaling": {"factor": 4.0}}),
+        profile=made,
+        drafter=facts(config),
+        target=TARGET,
+    )
+    assert situation.draft_config["rope_scaling"] == {"factor": 4.0, "rope_type": "yarn"}
 
 
 def test_overrides_reach_the_drafters_config_whole_where_the_release_applies_them():

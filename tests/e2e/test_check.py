@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -271,3 +272,17 @@ def test_a_folder_here_is_not_taken_for_one_where_the_launch_runs(bench, drafter
     os.symlink(bench.right, os.path.join(elsewhere, "right"))
     document = verdict_of(drafters("check", "--json", *STATED, "--", *launch, cwd=bench.folder))
     assert document["decision"] in {"allow", "warn"}
+
+
+def test_a_recorded_tokenizer_is_compared_with_the_targets_own(bench, drafters):
+    def codes_with(digest):
+        manifest = {"schema": "drafters.manifest.v1", "target": {"tokenizer_sha256": digest}}
+        with open(os.path.join(bench.right, "drafters-manifest.json"), "w", encoding="utf-8") as file:
+            json.dump(manifest, file)
+        document = verdict_of(drafters("check", "--json", *STATED, "--", *bench.launch(bench.right)))
+        return found_codes(document, "warn")
+
+    with open(os.path.join(bench.target, "tokenizer.json"), "wb") as file:
+        file.write(b"{}")
+    assert "TARGET_TOKENIZER" not in codes_with(hashlib.sha256(b"{}").hexdigest())
+    assert "TARGET_TOKENIZER" in codes_with("0" * 64)

@@ -151,8 +151,20 @@ def vocabulary(s: Situation) -> Outcome:
 def tokenizer(s: Situation) -> Outcome:
     """The target's tokenizer is, byte for byte, the one recorded."""
     wanted = s.requirements.target_tokenizer_sha256
-    if not wanted or s.target is None or not s.target.tokenizer_sha256:
+    if not wanted or s.target is None:
         return None
+    if not s.target.tokenizer_sha256:
+        return (
+            Finding(
+                "TARGET_TOKENIZER",
+                WARN,
+                f"the target has no tokenizer.json here to compare with the one that {drafter(s)} was trained with",
+                expected=f"sha256 {wanted[:16]}...",
+                actual="no tokenizer.json beside the target's config; not compared",
+                source=f"{s.requirements.source}: target.tokenizer_sha256",
+                remedy="Complete the target's files here.",
+            ),
+        )
     if wanted == s.target.tokenizer_sha256:
         return ()
     return (

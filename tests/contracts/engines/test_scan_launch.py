@@ -259,6 +259,20 @@ def test_graphs_serve_and_files(rules):
     assert rules.plugins == ""
 
 
+def test_a_serve_command_that_insists_on_a_literal_model_option(tmp_path, rules):
+    assert rules.serve.needs == ()
+    strict = """
+        def serve(args, extra_argv):
+            if not {"--model-path", "--model"} & set(extra_argv):
+                raise Exception("--model-path is required")
+            from sglang.srt.server_args import prepare_server_args
+
+            prepare_server_args(extra_argv)
+    """
+    found, _ = derive(release(tmp_path, cli__serve=textwrap.dedent(strict)))
+    assert found.serve.needs == ("--model-path", "--model")
+
+
 def test_a_release_whose_options_cannot_be_listed(tmp_path):
     broken = SERVER_ARGS.replace('parser.add_argument("--settings", type=json.loads)', 'raise RuntimeError("no")')
     with pytest.raises(ScanError, match="cannot be listed"):

@@ -80,3 +80,10 @@ def test_a_config_that_gives_a_reduced_head_another_vocabulary_is_doubted_but_a_
     assert scene.codes() == {"TARGET_VOCABULARY": WARN}
     scene.edit("facts", vocabulary=replace(scene.facts.vocabulary, reduced=False))
     assert scene.codes() == {"TARGET_VOCABULARY": REFUSE}
+
+
+def test_a_recorded_tokenizer_that_is_not_here_is_said_not_to_be_compared(scene):
+    scene.manifest = Manifest(schema="drafters.manifest.v1", target=TargetRecord(tokenizer_sha256="0" * 64))
+    found = scene.finding("TARGET_TOKENIZER")
+    assert found.severity == WARN
+    assert "not compared" in found.actual

@@ -219,6 +219,9 @@ def test_serve_differs_by_release():
     assert problems(read("0.5.12.post1", "sglang serve --model-path m --model-type diffusion")) == [
         ("bad_choice", "--model-type")
     ]
+    for later in ("0.5.12.post1", "0.5.15", "0.5.23"):
+        assert problems(read(later, "sglang serve --model m")) == [], later
+        assert problems(read(later, "sglang serve --model-pa m")) == [("required", "--model-path")], later
     assert problems(read("0.5.2", "sglang serve --model-path m"))[0] == ("unknown_flag", "serve")
 
 

@@ -45,6 +45,8 @@ def assemble(  # noqa: PLR0913 - one keyword per thing that was read
     profile: Profile | None = None,
     engine: str = "",
     engine_guess: str = "",
+    engine_problem: str = "",
+    engine_remedy: str = "",
     drafter: DrafterFacts | None = None,
     drafter_name: str = "",
     drafter_problem: str = "",
@@ -62,6 +64,8 @@ def assemble(  # noqa: PLR0913 - one keyword per thing that was read
         profile: The release; None if nothing is known of it.
         engine: What to call it if there is no profile.
         engine_guess: The name that the release was guessed from, or "".
+        engine_problem: Why there is no profile, or "".
+        engine_remedy: What would give one, or "".
         drafter: The drafter's facts, or None.
         drafter_name: What to call it.
         drafter_problem: Why there are no facts.
@@ -84,6 +88,8 @@ def assemble(  # noqa: PLR0913 - one keyword per thing that was read
         profile=profile,
         engine=profile.name if profile is not None else engine,
         engine_guess=engine_guess,
+        engine_problem=engine_problem,
+        engine_remedy=engine_remedy,
         drafter=drafter,
         drafter_name=drafter_name or speculation.draft_path,
         drafter_problem=drafter_problem,

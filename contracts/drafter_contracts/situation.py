@@ -79,6 +79,8 @@ class Situation(msgspec.Struct, frozen=True, omit_defaults=True):
         profile: The engine release; None if no profile is known (`engine` names what was asked for).
         engine: "sglang 0.5.9", or what is known of it.
         engine_guess: The name that the release was guessed from (an image's tag), or "" if it is a fact.
+        engine_problem: Why there is no profile ("" if there is one, or nothing more to say).
+        engine_remedy: What would give one.
         drafter: The drafter's facts; None if its files cannot be read (`drafter_problem` says why).
         drafter_name: What to call it in messages.
         drafter_problem: Why there are no facts.
@@ -105,6 +107,8 @@ class Situation(msgspec.Struct, frozen=True, omit_defaults=True):
     profile: Profile | None = None
     engine: str = ""
     engine_guess: str = ""
+    engine_problem: str = ""
+    engine_remedy: str = ""
     drafter: DrafterFacts | None = None
     drafter_name: str = ""
     drafter_problem: str = ""

@@ -52,10 +52,12 @@ def release_known(s: Situation) -> Outcome:
         Finding(
             "ENGINE_UNKNOWN",
             UNKNOWN,
-            f"nothing is known of what {engine(s)} captures: no profile of that release is at hand",
+            f"nothing is known of what {engine(s)} captures: "
+            + (s.engine_problem or "no profile of that release is at hand"),
             expected="a release with a profile",
             actual=s.engine or "release not known",
-            remedy="Say --engine sglang==VERSION, or derive a profile with `drafters engine scan PATH_OR_WHEEL`.",
+            remedy=s.engine_remedy
+            or "Say --engine sglang==VERSION, or derive a profile with `drafters engine update VERSION`.",
         ),
     )
 

@@ -135,8 +135,8 @@ def _package(directory: str, found_by: str) -> InstalledEngine | None:
             key, equals, value = line.partition("=")
             quoted = value.rpartition("=")[2].strip()
             if equals and key.strip().split(":")[0] in ("__version__", "version") and quoted[:1] in ("'", '"'):
-                return InstalledEngine(ENGINE, quoted.strip("'\""), package, found_by)
-    return InstalledEngine(ENGINE, "", package, found_by)
+                return InstalledEngine(ENGINE, quoted.strip("'\""), package, found_by, package)
+    return InstalledEngine(ENGINE, "", package, found_by, package)
 
 
 def _distribution(directory: str, found_by: str) -> InstalledEngine | None:
@@ -174,11 +174,15 @@ def _in_site(directory: str, found_by: str) -> InstalledEngine | None:
     if found is not None:
         package = _package(directory, found_by)
         if package is not None:  # the code is what runs; metadata may be left over from another installation
-            return package if package.release and package.release != found.release else found
+            if package.release and package.release != found.release:
+                return package
+            return InstalledEngine(ENGINE, found.release, found.location, found.found_by, package.package)
         for linked in _linked(directory):
             source = _package(linked, "an editable install")
             if source is not None:
-                return source if source.release else InstalledEngine(ENGINE, found.release, source.location, "metadata")
+                if source.release:
+                    return source
+                return InstalledEngine(ENGINE, found.release, source.location, "metadata", source.package)
         return found
     found = _package(directory, found_by)
     if found is not None:
@@ -263,7 +267,8 @@ def find_engine(invocation: Invocation) -> InstalledEngine | None:
     for path, found_by in _first(invocation, variables, directory, flags):
         found = _package(path, found_by)
         if found is not None:
-            return _distribution(path, found_by) or found
+            named = _distribution(path, found_by)
+            return InstalledEngine(ENGINE, named.release, named.location, found_by, found.package) if named else found
     interpreter = interpreter_of(invocation, variables)
     if not interpreter or _is_script(interpreter):
         return None
@@ -275,6 +280,28 @@ def find_engine(invocation: Invocation) -> InstalledEngine | None:
     for site in prefix.directories:
         found = _in_site(site, f"the packages of {interpreter}")
         if found is not None:
+            return found
+    return None
+
+
+def engine_at(path: str) -> InstalledEngine | None:
+    """The engine in a directory that somebody names.
+
+    Args:
+        path: A virtual environment, a directory of packages, a checkout, or the package `sglang` itself.
+
+    Returns:
+        Release ("" if it cannot be read) and place; None if there is no engine in it.
+    """
+    full = os.path.abspath(path)
+    places = [full, os.path.join(full, "python")]  # a checkout keeps the package in its folder `python`
+    if os.path.isdir(os.path.join(full, "srt")):
+        places[:0] = [os.path.dirname(full)] if os.path.basename(full) == ENGINE else []
+    if os.path.isfile(os.path.join(full, "pyvenv.cfg")):
+        places += _Prefix(os.path.join(full, "bin", "python")).directories
+    for place in places:
+        found = _in_site(place, path)
+        if found is not None and found.package:
             return found
     return None
 

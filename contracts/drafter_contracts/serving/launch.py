@@ -167,12 +167,14 @@ class InstalledEngine(msgspec.Struct, frozen=True, omit_defaults=True):
         release: Its version, e.g. "0.5.9"; "" if it is there but its version cannot be read.
         location: Directory of its package, or of its distribution's metadata.
         found_by: How it was found, one phrase for messages.
+        package: Directory of its package (the one that holds `srt`), or "" if only metadata was found.
     """
 
     engine: str
     release: str
     location: str
     found_by: str = ""
+    package: str = ""
 
 
 class TargetFacts(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -93,22 +93,23 @@ class SourceTree:
         return {rel: self.read(rel) for rel in self.files() if rel.startswith(wanted)}
 
 
-def open_tree(path: str) -> SourceTree:
+def open_tree(path: str, *, release: str = "") -> SourceTree:
     """Open a release for reading.
 
     Args:
         path: A directory that contains `sglang/`, the `sglang` directory itself, or a wheel.
+        release: Its version where the caller knows it; "" to read it from metadata or the version file.
 
     Raises:
         ScanError: None of these, or no version can be told.
     """
     if os.path.isfile(path):
-        return _open_wheel(path)
+        return _open_wheel(path, release)
     for base in (path, os.path.dirname(os.path.abspath(path))):
         top = os.path.join(base, "sglang")
         right = base == path or os.path.basename(os.path.abspath(path)) == "sglang"
         if right and os.path.isdir(os.path.join(top, "srt")):
-            return _open_directory(path, base)
+            return _open_directory(path, base, release)
     raise ScanError(
         "not an SGLang release", where=path, expected="a directory holding sglang/srt, or a wheel", actual=_kind(path)
     )
@@ -120,7 +121,7 @@ def _kind(path: str) -> str:
     return "a directory without sglang/srt" if os.path.isdir(path) else "another file"
 
 
-def _open_directory(path: str, base: str) -> SourceTree:
+def _open_directory(path: str, base: str, release: str) -> SourceTree:
     top = os.path.join(base, "sglang")
     root = os.path.join(top, "srt")
     files: dict[str, str | bytes] = {}
@@ -141,7 +142,7 @@ def _open_directory(path: str, base: str) -> SourceTree:
     about = [name for name in beside if name.startswith("sglang-") and name.endswith(".dist-info")]
     metadata = [_read_text(os.path.join(base, name, "METADATA"), base) for name in about]
     texts = {name: _read_text(os.path.join(top, name), top) for name in ("_version.py", "version.py")}
-    return SourceTree(path, _release(metadata, texts, path), files)
+    return SourceTree(path, release or _release(metadata, texts, path), files)
 
 
 def _python_files(root: str) -> Iterator[str]:
@@ -173,7 +174,7 @@ def _is_text(path: str) -> bool:
     return True
 
 
-def _open_wheel(path: str) -> SourceTree:
+def _open_wheel(path: str, release: str) -> SourceTree:
     members = read_members(path, lambda name: bool(_place(name)) or name in _VERSION_FILES or _is_metadata(name))
     files: dict[str, str | bytes] = {_place(name): data for name, data in members.items() if _place(name)}
     if not files:
@@ -181,7 +182,7 @@ def _open_wheel(path: str) -> SourceTree:
     texts = {name: data.decode(errors="replace") for name, data in members.items() if not _place(name)}
     metadata = [text for name, text in texts.items() if _is_metadata(name)]
     versions = {os.path.basename(name): text for name, text in texts.items() if name in _VERSION_FILES}
-    return SourceTree(path, _release(metadata, versions, path), files)
+    return SourceTree(path, release or _release(metadata, versions, path), files)
 
 
 def _place(member: str) -> str:

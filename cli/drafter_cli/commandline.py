@@ -20,6 +20,7 @@ class Option(msgspec.Struct, frozen=True):
         metavar: Name of its value; "" for a switch.
         short: One-letter form, e.g. "-o", or "".
         choices: Accepted values, empty for any.
+        many: Whether it takes every argument up to the next option, and adds up where it is repeated.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Option(msgspec.Struct, frozen=True):
     metavar: str = ""
     short: str = ""
     choices: tuple[str, ...] = ()
+    many: bool = False
 
 
 class Command(msgspec.Struct, frozen=True):
@@ -36,7 +38,8 @@ class Command(msgspec.Struct, frozen=True):
         name: "check", "engine scan", ...
         summary: One line.
         description: What it does, for its help.
-        words: Positional arguments as shown in the usage: "PATH", "[DRAFTER]" (optional).
+        words: Positional arguments as shown in the usage: "PATH", "[DRAFTER]" (optional), "[RELEASE...]" (any
+            number, last).
         options: Its options; `--help` is understood by all.
         examples: (command line, what it does).
         launch: Whether `-- LAUNCH...` follows.
@@ -58,15 +61,21 @@ class Parsed(msgspec.Struct, frozen=True):
         values: Option name to its value; "" for a switch. Absent options are absent. The last of repeated ones wins.
         words: Positional arguments.
         launch: What follows `--`; None if there is no `--`.
+        lists: Name of an option that takes many values to these.
     """
 
     values: dict[str, str]
     words: tuple[str, ...]
     launch: tuple[str, ...] | None
+    lists: dict[str, tuple[str, ...]] = {}
 
     def value(self, name: str) -> str:
         """Value of an option, "" if it was not given."""
         return self.values.get(name, "")
+
+    def many(self, name: str) -> tuple[str, ...]:
+        """Values of an option that takes many, empty if it was not given."""
+        return self.lists.get(name, ())
 
     def has(self, name: str) -> bool:
         """Whether an option was given."""
@@ -98,6 +107,7 @@ def parse(command: Command, argv: list[str]) -> Parsed:
     """
     own, launch = _split_launch(command, argv)
     values: dict[str, str] = {}
+    lists: dict[str, tuple[str, ...]] = {}
     words: list[str] = []
     position = 0
     while position < len(own):
@@ -117,8 +127,18 @@ def parse(command: Command, argv: list[str]) -> Parsed:
             raise UsageError(f"{name} needs a value", f"{name} {option.metavar}")
         values[option.name] = _choice(option, inline if equals else own[position])
         position += 0 if equals else 1
+        if option.many:
+            more = _up_to_option(own[position:])
+            position += len(more)
+            lists[option.name] = (*lists.get(option.name, ()), values[option.name], *more)
     _check_words(command, words)
-    return Parsed(values, tuple(words), launch)
+    return Parsed(values, tuple(words), launch, lists)
+
+
+def _up_to_option(arguments: list[str]) -> list[str]:
+    """The arguments before the first option."""
+    end = next((at for at, argument in enumerate(arguments) if argument.startswith("-")), len(arguments))
+    return arguments[:end]
 
 
 def _split_launch(command: Command, argv: list[str]) -> tuple[list[str], tuple[str, ...] | None]:
@@ -164,7 +184,7 @@ def _check_words(command: Command, words: list[str]) -> None:
     needed = [word for word in command.words if not word.startswith("[")]
     if len(words) < len(needed):
         raise UsageError(f"{command.name} needs {needed[len(words)]}", usage(command))
-    if len(words) > len(command.words):
+    if len(words) > len(command.words) and not any(word.endswith("...]") for word in command.words):
         raise UsageError(f"{command.name} does not know what {words[len(command.words)]!r} is", usage(command))
 
 

@@ -1,4 +1,4 @@
-"""`drafters engine scan | list | show | diff`: the profiles of engine releases."""
+"""`drafters engine scan | list | show`: the profiles of engine releases."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import os
 
 from drafter_cli.commandline import JSON, Command, Option, Parsed
 from drafter_cli.errors import EXIT_OK, UsageError
-from drafter_cli.gate_options import release
-from drafter_cli.terminal import printable, write, write_json
+from drafter_cli.profile_argument import ENGINE, load
+from drafter_cli.terminal import write, write_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from drafter_contracts.engines.profile import Profile
 
-ENGINE = "sglang"
 _ARCHITECTURE = Option("--target", "only this target class, e.g. DeepseekV3ForCausalLM", "CLASS")
 
 COMMANDS = {
@@ -51,20 +50,12 @@ COMMANDS = {
             ("drafters engine show sglang==0.5.9 --json", "the whole profile"),
         ),
     ),
-    "engine diff": Command(
-        name="engine diff",
-        summary="what changed between two releases, per target class",
-        description="What an upgrade from A to B changes for capture, drafter classes and launch flags.",
-        words=("A", "B"),
-        options=(JSON,),
-        examples=(("drafters engine diff 0.5.12.post1 0.5.23", "does this upgrade move my capture?"),),
-    ),
 }
 
 
 def run(command: Command, parsed: Parsed) -> int:
-    """Run one of the four."""
-    action = {"scan": _scan, "list": _list, "show": _show, "diff": _diff}[command.name.partition(" ")[2]]
+    """Run one of them."""
+    action = {"scan": _scan, "list": _list, "show": _show}[command.name.partition(" ")[2]]
     action(parsed)
     return EXIT_OK
 
@@ -103,31 +94,10 @@ def _list(parsed: Parsed) -> None:
         write("\n".join(f"{ENGINE}=={version}" for version in known))
 
 
-def _load(text: str) -> Profile:
-    """A shipped profile by release, or a scanned one by its file.
-
-    Raises:
-        UsageError: The file cannot be read.
-        ProfileError: It is no profile.
-    """
-    from drafter_contracts import limits
-    from drafter_contracts.checkpoint.regular import read_capped
-    from drafter_contracts.engines.store import decode, load_profile
-    from drafter_contracts.errors import CheckpointError
-
-    if not text.endswith(".json"):
-        return load_profile(ENGINE, release(text))
-    try:
-        return decode(read_capped(text, limits.profile_max_bytes), text)
-    except CheckpointError as error:
-        why = ": ".join(filter(None, (error.message, error.expected, error.actual)))
-        raise UsageError(f"{text} cannot be read as a profile: {why}") from None
-
-
 def _show(parsed: Parsed) -> None:
     from drafter_cli.engine_view import render, target_document
 
-    profile = _load(parsed.word(0))
+    profile = load(parsed.word(0))
     architecture = parsed.value("--target")
     if architecture:
         _check_architecture(profile, architecture)
@@ -147,16 +117,3 @@ def _check_architecture(profile: Profile, architecture: str) -> None:
         f"{profile.name} registers no target class {architecture}",
         f"did you mean {close}?" if close else f"see drafters engine show {profile.release}",
     )
-
-
-def _diff(parsed: Parsed) -> None:
-    from drafter_contracts.engines.compare import diff
-
-    before, after = _load(parsed.word(0)), _load(parsed.word(1))
-    changes = diff(before, after)
-    if parsed.has("--json"):
-        write_json({"from": before.name, "to": after.name, "changes": changes})
-        return
-    write(f"{before.name} -> {after.name}: {len(changes) or 'no'} changes")
-    for change in changes:
-        write(f"  {printable(change)}")

@@ -30,7 +30,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "engine scan": ("engine_command", "derive a profile from an unpacked engine release or its wheel"),
     "engine list": ("engine_command", "the engine releases whose profiles are shipped"),
     "engine show": ("engine_command", "what one release does, per target class"),
-    "engine diff": ("engine_command", "what changed between two releases, per target class"),
+    "engine diff": ("diff_command", "what an upgrade does to captures, flags and your drafters"),
+    "engine history": ("history_command", "what a target class captures, over all releases"),
+    "engine coverage": ("coverage_command", "how much of each release's capture code is understood"),
 }
 
 
@@ -157,7 +159,7 @@ def version() -> str:
 def help_text(group: str = "") -> str:
     """What `drafters --help` prints, or the part of it that concerns a group of commands ("engine ")."""
     lines = [f"usage: drafters {group}COMMAND [options]", "", "commands:"]
-    lines += [f"  {name:<12} {summary}" for name, (_, summary) in COMMANDS.items() if name.startswith(group)]
+    lines += [f"  {name:<15} {summary}" for name, (_, summary) in COMMANDS.items() if name.startswith(group)]
     lines += ["", "  drafters COMMAND --help   options and examples", "  drafters --version", "", "exit codes:"]
     lines += [f"  {code:<4} {meaning}" for code, meaning in EXIT_CODES]
     return "\n".join(lines)

@@ -1,0 +1,92 @@
+"""An argument that names a profile: a shipped release, or the file of a scanned one."""
+
+from __future__ import annotations
+
+from drafter_cli.errors import UsageError
+from drafter_cli.gate_options import release
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from drafter_contracts.engines.profile import Profile
+
+ENGINE = "sglang"
+
+
+def load(text: str) -> Profile:
+    """A shipped profile by release, or a scanned one by its file.
+
+    Raises:
+        UsageError: The file cannot be read.
+        ProfileError: It is no profile.
+    """
+    from drafter_contracts import limits
+    from drafter_contracts.checkpoint.regular import read_capped
+    from drafter_contracts.engines.store import decode, load_profile
+    from drafter_contracts.errors import CheckpointError
+
+    if not text.endswith(".json"):
+        return load_profile(ENGINE, release(text))
+    try:
+        return decode(read_capped(text, limits.profile_max_bytes), text)
+    except CheckpointError as error:
+        why = ": ".join(filter(None, (error.message, error.expected, error.actual)))
+        raise UsageError(f"{text} cannot be read as a profile: {why}") from None
+
+
+def shipped() -> tuple[Profile, ...]:
+    """Every shipped profile, oldest first."""
+    from drafter_contracts.engines.store import load_profile, releases
+
+    return tuple(load_profile(ENGINE, version) for version in releases(ENGINE))
+
+
+def between(before: Profile, after: Profile) -> tuple[Profile, ...]:
+    """The shipped releases between two, oldest first; none where the two are in no such order."""
+    from drafter_contracts.engines.store import load_profile, releases, version_key
+
+    low, high = version_key(before.release), version_key(after.release)
+    return tuple(load_profile(ENGINE, one) for one in releases(ENGINE) if low < version_key(one) < high)
+
+
+def check_class(profiles: Iterable[Profile], architecture: str, *, drafters: bool = False) -> None:
+    """A class that one of these releases knows.
+
+    Args:
+        profiles: The releases.
+        architecture: Name of the class.
+        drafters: Whether a drafter class will do, too.
+
+    Raises:
+        UsageError: None of them does; names the nearest.
+    """
+    known = {name for profile in profiles for name in (*profile.targets, *(profile.drafters if drafters else ()))}
+    if architecture in known:
+        return
+    from drafter_cli.nearest import nearest
+
+    close = nearest(architecture, sorted(known))
+    raise UsageError(
+        f"no such release registers a class {architecture}",
+        f"did you mean {close}?" if close else "see drafters engine show RELEASE",
+    )
+
+
+def layers(name: str, text: str) -> int | None:
+    """A number of decoder layers, None for "".
+
+    Raises:
+        UsageError: It is none, or more than any target has.
+    """
+    if not text:
+        return None
+    from drafter_contracts import limits
+
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if not 0 < value <= limits.target_max_layers:
+        raise UsageError(f"{name} is {text!r}", f"write a number of decoder layers: {name} 61")
+    return value

@@ -9,6 +9,15 @@ import sys
 import pytest
 
 
+@pytest.fixture(scope="session", autouse=True)
+def cache(tmp_path_factory):
+    """Profiles that tests derive are kept here, and those of whoever runs the tests stay out of them."""
+    folder = str(tmp_path_factory.mktemp("cache"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DRAFTERS_CACHE", folder)
+        yield folder
+
+
 @pytest.fixture(scope="session")
 def command() -> str:
     """The console script of the environment under test."""

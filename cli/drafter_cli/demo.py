@@ -25,8 +25,9 @@ from drafter_cli.demo_files import (
     write_target,
 )
 from drafter_cli.demo_guard import guarded_launches
-from drafter_cli.gate import ENGINE, judge
+from drafter_cli.gate import judge
 from drafter_cli.gate_options import Request
+from drafter_cli.launched_engine import ENGINE
 from drafter_cli.terminal import BLUE, BOLD, DIM, GREEN, RED, YELLOW, Style, colours, wrap, write
 from drafter_contracts.engines.capture import requested_boundaries
 from drafter_contracts.engines.profile import FITTED, Guard

@@ -11,9 +11,10 @@ import os
 import msgspec
 
 from drafter_cli.errors import UsageError
+from drafter_cli.launched_engine import ENGINE, Engine, read_engine
 from drafter_contracts import check
 from drafter_contracts.engines.store import advisories_for, load_advisories, load_profile, releases
-from drafter_contracts.errors import CheckpointError, InputError, ManifestError, TargetError, UnknownReleaseError
+from drafter_contracts.errors import CheckpointError, InputError, ManifestError, TargetError
 from drafter_contracts.hub_cache import find
 from drafter_contracts.layout import layout_from_boundaries
 from drafter_contracts.rules import find_rule
@@ -34,30 +35,8 @@ if TYPE_CHECKING:
     from drafter_contracts.serving.launch import Invocation, TargetFacts
     from drafter_contracts.verdict import Verdict
 
-ENGINE = "sglang"
 #: The one finding of a command that is no launch as far as can be read.
 UNREADABLE = "LAUNCH_UNREADABLE"
-
-
-class Engine(msgspec.Struct, frozen=True):
-    """The engine release that a launch would run.
-
-    Attributes:
-        release: Version, "" if it cannot be told.
-        taken_from: Option or installation that said so, or why nothing does.
-        profile: What that release does; None if no profile is shipped for it.
-        guess: The name that the release was guessed from, or "" if it is a fact.
-    """
-
-    release: str
-    taken_from: str
-    profile: Profile | None
-    guess: str = ""
-
-    @property
-    def name(self) -> str:
-        """For messages: "sglang 0.5.9"."""
-        return f"{ENGINE} {self.release}" if self.release else f"{ENGINE} (release unknown)"
 
 
 class Drafter(msgspec.Struct, frozen=True):
@@ -107,35 +86,6 @@ def _unreadable(invocation: Invocation) -> Verdict:
     return conclude(findings or (), (), {"launch": invocation.argv[0]})
 
 
-def read_engine(request: Request, invocation: Invocation) -> Engine:
-    """The release that this launch would run, and its profile."""
-    release, taken_from, guess = request.engine, "option --engine", ""
-    if not release:
-        release, taken_from, guess = _installed_release(invocation)
-    try:
-        profile = load_profile(ENGINE, release) if release else None
-    except UnknownReleaseError:
-        profile = None
-    return Engine(release, taken_from, profile, guess)
-
-
-def _installed_release(invocation: Invocation) -> tuple[str, str, str]:
-    """Release, where it was read, and the name it was guessed from: an installation, else an image's tag."""
-    from drafter_contracts.serving.installed import find_engine
-
-    installed = find_engine(invocation)
-    ask = f"say --engine {ENGINE}==VERSION"
-    if installed is not None:
-        found_by = f" ({installed.found_by})" if installed.found_by else ""
-        place = f"installed in {installed.location}{found_by}"
-        return installed.release, place if installed.release else f"{place}, without a readable version; {ask}", ""
-    if invocation.release_hint:
-        name = invocation.release_hint_source
-        return invocation.release_hint, f"a guess from its name: {name}", name
-    where = invocation.image or invocation.interpreter or "the launch's interpreter"
-    return "", f"no {ENGINE} installation found for {where}; {ask}", ""
-
-
 def read_situation(request: Request, invocation: Invocation, engine: Engine) -> Situation:
     """Everything that the rules look at."""
     profile = engine.profile
@@ -159,6 +109,8 @@ def read_situation(request: Request, invocation: Invocation, engine: Engine) -> 
         profile=profile,
         engine=engine.name,
         engine_guess=engine.guess,
+        engine_problem=engine.problem,
+        engine_remedy=engine.remedy,
         drafter=drafter.facts,
         drafter_name=drafter.name,
         drafter_problem=drafter.problem,
@@ -274,6 +226,8 @@ def _context(verdict: Verdict, request: Request, engine: Engine, situation: Situ
     """The verdict's context, and what only the gate knows: where engine, drafter and target were taken from."""
     context = {"engine": engine.name} | verdict.context
     context["engine from"] = engine.taken_from
+    if engine.profiled:
+        context["engine profile"] = engine.profiled
     target = request.target or situation.serving.target_path
     if target:
         shape = verdict.context.get("target", "")

@@ -8,7 +8,13 @@ from drafter_cli.commandline import JSON, Option, Parsed
 from drafter_cli.errors import UsageError
 
 OPTIONS = (
-    Option("--engine", "the engine release; default: the one installed in the launch's interpreter", "sglang==VERSION"),
+    Option(
+        "--engine",
+        "a release as published (sglang==0.5.9), or the path of an environment, a source tree, a wheel or a profile's "
+        "file; default: what is installed in the launch's interpreter",
+        "RELEASE|PATH",
+    ),
+    Option("--no-scan", "answer unknown where the engine's files differ from every known profile's, scan nothing"),
     Option("--target", "directory or Hub id of the target; default: the launch's model path", "PATH"),
     Option("--boundaries", "the layout trained on, as boundaries, in concatenation order: 3,31,59", "LIST"),
     Option("--output-ids", "the same as output ids (-1 is the embedding): 2,30,58", "LIST"),
@@ -24,19 +30,25 @@ class Request(msgspec.Struct, frozen=True):
         launch: The launch command, as it would be executed.
         drafter: Directory or Hub id of the drafter; "" for the launch's own draft path.
         engine: Release, e.g. "0.5.9"; "" for the one installed in the launch's interpreter.
+        engine_path: Where the engine is, instead of a release; "" for that installation.
         target: Directory or Hub id of the target; "" for the launch's own model path.
         boundaries: The layout trained on, if it was stated by option; else None.
         option: That option as written ("--output-ids 2,30,58"), for the output.
         manifest: File to read as the manifest; "" for the one beside the weights.
+        may_scan: Whether the engine's files may be scanned where no known profile fits them.
+        quiet: Whether nothing but the verdict may be written: standard error holds one document.
     """
 
     launch: tuple[str, ...]
     drafter: str = ""
     engine: str = ""
+    engine_path: str = ""
     target: str = ""
     boundaries: tuple[int, ...] | None = None
     option: str = ""
     manifest: str = ""
+    may_scan: bool = True
+    quiet: bool = False
 
 
 def request(parsed: Parsed) -> Request:
@@ -48,15 +60,24 @@ def request(parsed: Parsed) -> Request:
     if not parsed.launch:
         raise UsageError("no launch command", "it comes last: -- python -m sglang.launch_server ...")
     boundaries, option = _stated(parsed)
+    engine = parsed.value("--engine") if parsed.has("--engine") else None
+    path = engine if engine is not None and is_path(engine) else ""
     return Request(
         launch=parsed.launch,
         drafter=parsed.word(0),
-        engine=release(parsed.value("--engine")) if parsed.has("--engine") else "",
+        engine=release(engine) if engine is not None and not path else "",
+        engine_path=path,
         target=parsed.value("--target"),
         boundaries=boundaries,
         option=option,
         manifest=parsed.value("--manifest"),
+        may_scan=not parsed.has("--no-scan"),
     )
+
+
+def is_path(text: str) -> bool:
+    """Whether an engine is named by its place: with a slash in it, or as a file of a kind that can be read."""
+    return "/" in text or text.endswith((".whl", ".json")) or text in (".", "..")
 
 
 def release(text: str) -> str:
@@ -84,21 +105,26 @@ def _stated(parsed: Parsed) -> tuple[tuple[int, ...] | None, str]:
         raise UsageError("--boundaries and --output-ids state the same thing", "give one of them")
     for name, offset in (("--boundaries", 0), ("--output-ids", 1)):
         if parsed.has(name):
-            numbers = _numbers(name, parsed.value(name))
-            lowest = min(numbers)
+            stated = numbers(name, parsed.value(name))
+            lowest = min(stated)
             if lowest + offset < 0:
                 what = "the embedding is output id -1" if offset else "the embedding is boundary 0"
                 raise UsageError(f"{name} {lowest} does not exist", what)
-            return tuple(number + offset for number in numbers), f"{name} {parsed.value(name)}"
+            return tuple(number + offset for number in stated), f"{name} {parsed.value(name)}"
     return None, ""
 
 
-def _numbers(name: str, text: str) -> tuple[int, ...]:
+def numbers(name: str, text: str) -> tuple[int, ...]:
+    """A list of whole numbers: "3,31,59", "[3, 31, 59]".
+
+    Raises:
+        UsageError: It is none.
+    """
     parts = text.strip("[]() ").replace(",", " ").split()
     try:
-        numbers = tuple(int(part) for part in parts)
+        found = tuple(int(part) for part in parts)
     except ValueError:
-        numbers = ()
-    if not numbers:
+        found = ()
+    if not found:
         raise UsageError(f"{name} is {text!r}", f"write whole numbers with commas: {name} 3,31,59")
-    return numbers
+    return found

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
+from msgspec.structs import replace
+
 from drafter_cli.commandline import Command, Option, Parsed
 from drafter_cli.errors import EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND, EXIT_OK, UsageError, exit_code_of_decision
 from drafter_cli.gate_options import OPTIONS, request
@@ -60,6 +62,8 @@ def run(command: Command, parsed: Parsed) -> int:  # noqa: ARG001 - every comman
     if mode == OFF and parsed.launch:
         return become(parsed.launch)
     asked = request(parsed)
+    if parsed.has("--json"):  # one document on standard error, and nothing before it
+        asked = replace(asked, quiet=True)
     try:
         allowed, code = _decide(asked, as_json=parsed.has("--json"))
     except Exception as error:

@@ -10,6 +10,10 @@ import time
 import pytest
 
 from drafter_cli.demo_files import DEEPSEEK, EVERY_OPTION, write_drafter, write_target
+from drafter_contracts.engines.local import kept
+from drafter_contracts.engines.local.contents import DirectoryContents
+from drafter_contracts.engines.local.folder import profiles_folder
+from drafter_contracts.engines.store import load_profile
 
 RELEASE = "0.5.12.post1"
 
@@ -42,15 +46,17 @@ def make_environment(folder: str, release: str) -> str:
     """A virtual environment by hand, with the stand-in engine of that release in it; returns its `bin`."""
     site = os.path.join(folder, "lib", f"python{sys.version_info.major}.{sys.version_info.minor}", "site-packages")
     package = os.path.join(site, "sglang")
+    source = os.path.join(package, "srt")
     metadata = os.path.join(site, f"sglang-{release}.dist-info")
     binaries = os.path.join(folder, "bin")
-    for directory in (package, metadata, binaries):
+    for directory in (source, metadata, binaries):
         os.makedirs(directory)
     base = os.path.realpath(sys.executable)
     files = {
         os.path.join(folder, "pyvenv.cfg"): f"home = {os.path.dirname(base)}\nversion = {sys.version.split()[0]}\n",
         os.path.join(package, "__init__.py"): "",
         os.path.join(package, "launch_server.py"): LAUNCH_SERVER,
+        os.path.join(source, "stand_in.py"): "# what captures stands in for the release's\n",
         os.path.join(metadata, "METADATA"): f"Metadata-Version: 2.1\nName: sglang\nVersion: {release}\n",
         os.path.join(metadata, "RECORD"): "sglang/__init__.py,,\n",
         os.path.join(metadata, "INSTALLER"): "pip\n",
@@ -61,7 +67,15 @@ def make_environment(folder: str, release: str) -> str:
             file.write(text)
     os.chmod(os.path.join(binaries, "sglang"), 0o700)
     os.symlink(base, os.path.join(binaries, "python"))
+    profile_as(source, release)
     return binaries
+
+
+def profile_as(source: str, release: str) -> None:
+    """As if these very files had been scanned before, and did what that release does."""
+    folder = profiles_folder()
+    key = kept.key_of(release, DirectoryContents(source, "").everything())
+    assert not kept.write_installed(folder, key, load_profile("sglang", release), source)
 
 
 class Bench:

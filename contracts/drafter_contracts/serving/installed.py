@@ -268,7 +268,9 @@ def find_engine(invocation: Invocation) -> InstalledEngine | None:
         found = _package(path, found_by)
         if found is not None:
             named = _distribution(path, found_by)
-            return InstalledEngine(ENGINE, named.release, named.location, found_by, found.package) if named else found
+            if named is None:
+                return found
+            return InstalledEngine(ENGINE, named.release, named.location, named.found_by, found.package)
     interpreter = interpreter_of(invocation, variables)
     if not interpreter or _is_script(interpreter):
         return None

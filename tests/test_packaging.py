@@ -16,6 +16,7 @@ from drafter_cli.demo_files import EVERY_OPTION, write_drafter, write_target
 from drafter_contracts.engines.store import releases
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+DATA = "drafter_contracts/engines/data/sglang/"
 #: The releases whose pins the bare package must fit beside.
 BESIDE = ("0.5.9", "0.5.23")
 
@@ -47,8 +48,8 @@ def test_one_wheel_holds_the_four_packages_their_data_and_nothing_else(wheel):
     assert tops == {"drafter_contracts", "drafter_registry", "drafter_migrations", "drafter_cli"}
     for top in tops:
         assert f"{top}/py.typed" in names
-    data = {name.rpartition("/")[2] for name in names if name.startswith("drafter_contracts/engines/data/sglang/")}
-    assert data >= {f"{release}.json" for release in releases("sglang")} | {"advisories.json"}
+    data = {name.removeprefix(DATA) for name in names if name.startswith(DATA)}
+    assert data == {"advisories.json", "lines.txt"} | {f"recipes/{release}.json" for release in releases("sglang")}
     assert len(releases("sglang")) >= 6
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert not [name for name in names if "__pycache__" in name or "/tests/" in name]

@@ -21,6 +21,7 @@ Rule language
 import msgspec
 
 from drafter_contracts.engines.launch_rules import LaunchRules, Source
+from drafter_contracts.errors import ProfileError
 
 SCHEMA = "drafters.engine-profile.v1"
 #: Newest version of the rule language that this package reads.
@@ -348,3 +349,25 @@ class Advisory(msgspec.Struct, frozen=True, omit_defaults=True):
     methods: tuple[str, ...] = ()
     when: str = "always"
     remedy: str = ""
+
+
+def check_schema(schema: str, scan_version: int, where: str) -> None:
+    """Refuse a profile that this package cannot read.
+
+    Args:
+        schema: Its schema.
+        scan_version: Its version of the rule language.
+        where: Where it comes from, for messages.
+
+    Raises:
+        ProfileError: Another schema, or a newer rule language.
+    """
+    if schema != SCHEMA:
+        raise ProfileError("a profile of another schema", where=where, expected=SCHEMA, actual=schema)
+    if scan_version > SCAN_VERSION:
+        raise ProfileError(
+            "a profile in a newer rule language than this version reads",
+            where=where,
+            expected=f"scan_version {SCAN_VERSION} at most",
+            actual=str(scan_version),
+        )

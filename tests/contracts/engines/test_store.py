@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from drafter_contracts.engines import store
@@ -62,10 +60,8 @@ def test_every_shipped_profile_is_whole(release):
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_a_shipped_profile_is_in_canonical_form(release):
-    path = os.path.join(store._DATA, "sglang", f"{release}.json")
-    with open(path, "rb") as file:
-        data = file.read()
-    assert encode(store.decode(data, path)) == data
+    data = store.document("sglang", release)
+    assert encode(store.decode(data, release)) == data
     assert len(data) < 200_000
 
 

@@ -1,8 +1,8 @@
 """A profile as bytes, the same bytes for the same profile: what is shipped and what a rescan is compared with.
 
 Fields that hold their default are left out (by value, not by identity, so that it does not matter how a value came
-about), keys are sorted, and mappings and lists at the top have one entry per line, so that two profiles can be
-compared line by line.
+about), keys are sorted, and mappings and lists at the top have one entry per line, those of the launch one level deeper,
+so that two profiles can be compared, and stored, line by line.
 """
 
 from __future__ import annotations
@@ -16,21 +16,35 @@ if TYPE_CHECKING:
     from drafter_contracts.engines.profile import Profile
 
 
+#: Fields that are broken into lines more than one level deep: one line of 50 kB is no line.
+_DEPTH = {"launch": 2}
+
+
 def encode(profile: Profile) -> bytes:
     """The canonical JSON document of a profile.
 
     Raises:
         InternalError: The document does not read back as the same profile.
     """
-    lines = []
-    for field in msgspec.structs.fields(type(profile)):
-        value = getattr(profile, field.name)
-        if not _is_default(field, value):
-            lines.append(f'"{field.encode_name}":{_nested(_plain(value))}')
-    document = ("{" + ",\n".join(lines) + "}\n").encode()
+    document = b"".join(sections(profile).values())
     if msgspec.json.decode(document, type=type(profile)) != profile:
         raise InternalError("a profile does not survive its own encoding", where=profile.name)
     return document
+
+
+def sections(profile: Profile) -> dict[str, bytes]:
+    """The canonical document cut into whole lines, one piece per field; joined they are the document."""
+    written = {}
+    for field in msgspec.structs.fields(type(profile)):
+        value = getattr(profile, field.name)
+        if not _is_default(field, value):
+            name = field.encode_name
+            written[name] = f'"{name}":{_nested(_plain(value), _DEPTH.get(name, 1))}'
+    first, last = next(iter(written), ""), next(reversed(written), "")
+    return {
+        name: f"{'{' if name == first else ''}{text}{'}' if name == last else ','}\n".encode()
+        for name, text in written.items()
+    }
 
 
 def _is_default(field: msgspec.structs.FieldInfo, value: object) -> bool:
@@ -60,10 +74,10 @@ def _compact(value: object) -> str:
     return msgspec.json.encode(value, order="sorted").decode()
 
 
-def _nested(value: object) -> str:
-    """A mapping or list with one line per entry."""
-    if isinstance(value, dict) and value:
-        return "{\n" + ",\n".join(f"{_compact(key)}:{_compact(value[key])}" for key in sorted(value)) + "}"
-    if isinstance(value, list) and value:
-        return "[\n" + ",\n".join(_compact(entry) for entry in value) + "]"
+def _nested(value: object, depth: int) -> str:
+    """A mapping or list with one line per entry, down to this depth."""
+    if depth and isinstance(value, dict) and value:
+        return "{\n" + ",\n".join(f"{_compact(key)}:{_nested(value[key], depth - 1)}" for key in sorted(value)) + "}"
+    if depth and isinstance(value, list) and value:
+        return "[\n" + ",\n".join(_nested(entry, depth - 1) for entry in value) + "]"
     return _compact(value)

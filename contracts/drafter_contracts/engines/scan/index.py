@@ -41,6 +41,7 @@ class ModuleIndex:
             elif isinstance(node, ast.arg):
                 node.annotation = None
         self._walk(self.tree.body, ())
+        self._registrations()
 
     def _walk(self, body: list[ast.stmt], branches: tuple[tuple[ast.stmt, str], ...]) -> None:
         for node in body:
@@ -67,6 +68,16 @@ class ModuleIndex:
             self.names.setdefault(name, []).append(Definition(node, branches))
         for name in mutated_names(node):
             self.names.setdefault(name, []).append(Definition(node, branches, mutates=True))
+
+    def _registrations(self) -> None:
+        """Bare calls of the file's own functions change the classes of the file whose methods those functions call."""
+        classes = {node.name for node in self.tree.body if isinstance(node, ast.ClassDef)}
+        functions = {node.name: node for node in self.tree.body if isinstance(node, ast.FunctionDef)}
+        for node in self.tree.body:
+            call = node.value if isinstance(node, ast.Expr) else None
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in functions:
+                for name in sorted(classes & set(_method_owners(functions[call.func.id]))):
+                    self.names[name].append(Definition(node, (), mutates=True))
 
     def users(self, name: str, line: int) -> list[str]:
         """Names whose defining statement stands before a line and reads `name` when executed, directly or not."""
@@ -116,6 +127,14 @@ def mutated_names(node: ast.stmt) -> list[str]:
         if isinstance(root, ast.Name):
             names.append(root.id)
     return names
+
+
+def _method_owners(function: ast.FunctionDef) -> Iterator[str]:
+    """Names whose methods a function calls: `NAME.method(...)`."""
+    for node in ast.walk(function):
+        called = node.func if isinstance(node, ast.Call) else None
+        if isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name):
+            yield called.value.id
 
 
 def immediate(node: ast.AST, *, annotations: bool = True) -> Iterator[ast.AST]:

@@ -178,6 +178,29 @@ def test_a_place_is_told_without_decorators(make):
     assert release.place(test_a_place_is_told_without_decorators) == {}
 
 
+def test_a_class_is_registered_by_bare_calls_of_the_file_s_own_functions(make):
+    text = """
+class Algorithm:
+    known = []
+
+    @classmethod
+    def register(cls, name):
+        cls.known.append(name)
+
+def register(name):
+    Algorithm.register(name)
+
+def announce():
+    print("nothing of a class")
+
+announce()
+register("EAGLE")
+Algorithm.register("EAGLE3")
+register("NGRAM")
+"""
+    assert sorted(make({"a.py": text}).module("a.py").Algorithm.known) == ["EAGLE", "EAGLE3", "NGRAM"]
+
+
 def test_no_environment_no_arguments_no_paths(make):
     release = make(
         {

@@ -101,8 +101,8 @@ class SpeculativeRules(msgspec.Struct, frozen=True, omit_defaults=True):
         upper: The value is upper-cased first.
         aliases: Value to algorithm, e.g. NEXTN to EAGLE.
         auto: Target architecture to the triple chosen when none of the three is given; "*" for all others.
-        partial: Which of the three are given ("steps", "steps+topk", "topk", ...) to the exception raised, for
-            those combinations that raise.
+        partial: Which of the three are given ("steps", "steps+topk", "topk", ..., "" for none) to the exception
+            raised, for those combinations that raise.
         topk1_tokens: Expression over S (steps) that draft tokens are forced to when topk is 1 ("S+1"), or "".
         fixed: Algorithm to values that are forced ("DFLASH" to {"steps": "1", "topk": "1"}).
         bundled: Target architectures whose own checkpoint is the drafter when no draft path is given.
@@ -194,7 +194,8 @@ class ConfigFile(msgspec.Struct, frozen=True, omit_defaults=True):
         false_flag: What `false` does on a store_true option: "omit".
         rejects_actions: Options with actions other than store and store_true raise.
         rejects: Keys (with underscores) that raise, found by trying every option.
-        key_spellings: Which keys are recognised as a store_true option: its "dest" only, or any of its long "names".
+        key_spellings: Which keys are recognised as a store_true option: its "dest" only, or any of its long "names";
+            "any": every key is written as one, whatever its option takes.
         not_switches: Dests of options that behave like store_true on the command line but not in a file.
         suffixes: Accepted file suffixes.
         source: Where it is done.

@@ -73,7 +73,7 @@ def arguments_of(
         if normal in rule.rejects:
             refused.append((key, "an option that this release takes from a file (not this one)"))
         elif isinstance(value, bool):
-            if normal not in switches:
+            if rule.key_spellings != "any" and normal not in switches:
                 argv += [f"--{key}", str(value).lower()]
             elif value:
                 argv.append(f"--{key}")

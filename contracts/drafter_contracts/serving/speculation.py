@@ -165,12 +165,12 @@ class Resolved:
 
     def automatic(self) -> None:
         """The triple where none of the three is given; what a partial triple leads to."""
-        given = [name for name in NAMES if self.values[name] is not None]
-        if given:
-            known = "+".join(given)
-            paged = self.rules.partial_paged.get(known, "") if self.page_size() > 1 else ""
-            if error := self.rules.partial.get(known) or paged:
-                self.fail(error)
+        known = "+".join(name for name in NAMES if self.values[name] is not None)
+        paged = self.rules.partial_paged.get(known, "") if self.page_size() > 1 else ""
+        if error := self.rules.partial.get(known) or paged:
+            self.fail(error)
+            return
+        if known:
             return
         chosen = self.rules.auto_for.get(self.algorithm)
         where = "for this algorithm"

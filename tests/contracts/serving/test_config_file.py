@@ -60,6 +60,12 @@ def test_which_keys_are_switches(spellings, argv):
     assert arguments_of(rule, FLAGS, {"older-name": True})[0] == argv
 
 
+def test_a_release_that_writes_every_truth_value_as_a_switch():
+    rule = ConfigFile(key_spellings="any")
+    argv, refused = arguments_of(rule, FLAGS, {"tp-size": True, "disable_cuda_graph": True, "lora-paths": False})
+    assert (argv, refused) == (["--tp-size", "--disable_cuda_graph"], [])
+
+
 @given(st.dictionaries(st.text(max_size=5), st.one_of(st.integers(), st.booleans(), st.text(max_size=5)), min_size=1))
 def test_mappings_are_json_or_python_text(value):
     as_json, _ = arguments_of(ConfigFile(mapping="json"), FLAGS, {"json-model-override-args": value})

@@ -5,12 +5,13 @@ import shlex
 
 import pytest
 
-from drafter_contracts.engines.launch_rules import ServeRule
+from drafter_contracts.engines.launch_rules import ServeRule, SpeculativeRules
 from drafter_contracts.engines.store import load_profile
 from drafter_contracts.serving.adjust import with_target
 from drafter_contracts.serving.invocation import read_invocation
 from drafter_contracts.serving.launch import TargetFacts
 from drafter_contracts.serving.read import read_serving, serve_arguments
+from drafter_contracts.serving.speculation import Request, resolve
 
 LLAMA = TargetFacts("target", architecture="LlamaForCausalLM")
 KIMI = TargetFacts("target", architecture="KimiK25ForConditionalGeneration")
@@ -84,6 +85,13 @@ def test_partial_triples(release, triple, failure):
     speculation = read(release, f"{EAGLE3} {triple}").speculation
     assert speculation.failure == failure
     assert (speculation.effective == (None, None, None)) == bool(failure)
+
+
+def test_a_release_that_fails_at_choosing_the_triple_itself():
+    rules = SpeculativeRules(algorithms=("EAGLE3",), chain=("EAGLE3",), partial={"": "AttributeError"})
+    refused = resolve(rules, Request("EAGLE3", architecture="LlamaForCausalLM"))
+    assert (refused.failure, refused.triple) == ("AttributeError", (None, None, None))
+    assert resolve(rules, Request("EAGLE3", (3, 4, 16))).failure == ""
 
 
 def test_aliases_and_case():

@@ -26,6 +26,8 @@ def fit_config(task: dict[str, object], flags: tuple[Flag, ...]) -> tuple[Config
     named = {name[2:].replace("-", "_") for flag in dests.values() for name in flag.names if name.startswith("--")}
     beyond = named - rejects - set(dests)
     spellings = "names" if beyond and beyond <= switches else "dest"
+    if keys and all(false == ["value", []] for _, false, _ in keys.values()):
+        spellings = "any"
     forms = [form for form in ("two-token", "equals") if task[form]]
     return (
         ConfigFile(

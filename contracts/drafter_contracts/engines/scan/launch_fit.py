@@ -70,13 +70,17 @@ class SpeculativeFit:
         def fits(name: str) -> bool:
             automatic = triple_of(self.grid(name, NOTHING))
             kept = triple_of(self.grid(name, (3, 4, 16)))
-            return kept == (3, 4, 16) and automatic is not None and None not in automatic
+            # Where nothing can be left out, the release means to choose by itself and fails at it.
+            chosen = None not in automatic if automatic is not None else "error" in self.grid(name, (None, None, 4))
+            return kept == (3, 4, 16) and chosen
 
         return tuple(name for name in self.own if fits(name))
 
     def automatic(self, name: str) -> dict[str, Triple]:
         """Target architecture to automatic triple; "*" for all others."""
         found: dict[str, Triple] = {}
+        if "error" in self.grid(name, NOTHING):
+            return found
         other = triple_of(self.answers["auto", name, OTHER])
         if other is not None:
             found["*"] = Triple(*other)  # type: ignore[arg-type]
@@ -110,7 +114,7 @@ class SpeculativeFit:
         for triple in triples():
             given = [part for part, value in zip(NAMES, triple, strict=True) if value is not None]
             answer = self.answers[kind, name, triple]
-            if 0 < len(given) < len(NAMES) and "error" in answer:
+            if len(given) < len(NAMES) and "error" in answer:
                 found["+".join(given)] = str(answer["error"])
         return found
 
@@ -160,7 +164,7 @@ class SpeculativeFit:
                 continue
             elif "error" in pages:
                 refused = True
-            elif triple_of(pages) == (3, 1, 4):
+            elif pages.get(DESTS[1]) == 1:
                 lowered = True
             else:
                 needs.append(backend)

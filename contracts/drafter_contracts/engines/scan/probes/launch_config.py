@@ -35,16 +35,32 @@ class _Path:
 
 def _merger(release: LazyRelease, path: str) -> Callable[[object, list[str]], list[str]]:
     """The release's merger on a mapping instead of a file."""
-    parser = launch_flags.registered(release)
     cls = file(release, path).ConfigArgumentMerger
-
-    merger = cls(parser)
+    actions = _boolean_actions(release)
+    merger = cls(launch_flags.registered(release)) if actions is None else cls(boolean_actions=actions)
 
     def merge(config: object, argv: list[str]) -> list[str]:
-        merger._parse_yaml_config = lambda _path: config
+        # Where the merger gets names of switches, reading the file and converting it are one step.
+        content = config if actions is None else merger._convert_config_to_args(config)  # noqa: SLF001 - that step
+        merger._parse_yaml_config = lambda _path: content  # noqa: SLF001 - instead of a file
         return list(merger.merge_config_with_args(argv))
 
     return merge
+
+
+def _boolean_actions(release: LazyRelease) -> list[str] | None:
+    """The switches that `prepare_server_args` names to the merger; None where the merger gets the parser instead."""
+    named: list[list[str]] = []
+
+    class Recorder:
+        def __init__(self, *_parser: object, boolean_actions: list[str] | None = None) -> None:
+            if boolean_actions is not None:
+                named.append(list(boolean_actions))
+
+    other = fresh(release)
+    other.replace("ConfigArgumentMerger", Recorder)
+    outcome(lambda: file(other, launch_flags.SERVER_ARGS).prepare_server_args(["--config", PATH]))
+    return named[0] if named else None
 
 
 def _keys(parser: launch_flags.Parser) -> list[str]:
@@ -62,7 +78,7 @@ def _is_called(release: LazyRelease, argv: list[str]) -> bool:
     calls: list[list[str]] = []
 
     class Recorder:
-        def __init__(self, _parser: object) -> None: ...
+        def __init__(self, *_args: object, **_named: object) -> None: ...
 
         def merge_config_with_args(self, argv: list[str]) -> list[str]:
             calls.append(argv)
@@ -110,7 +126,7 @@ def explore(release: LazyRelease) -> dict[str, object]:
         "null": {"a-b": None},
     }
     values = {name: outcome(lambda config=config: merge(config, flags)) for name, config in samples.items()}  # type: ignore[misc]
-    validate = file(release, path).ConfigArgumentMerger(parser)._validate_yaml_file  # noqa: SLF001
+    validate = file(release, path).ConfigArgumentMerger([])._validate_yaml_file  # noqa: SLF001
     return {
         "keys": keys,
         "values": values,

@@ -8,6 +8,7 @@ is made up: one kind of NVIDIA GPU, and a target and a drafter whose configs the
 from __future__ import annotations
 
 import argparse
+import io
 import json
 
 from drafter_contracts.engines.scan.probes import launch_flags
@@ -147,7 +148,7 @@ def stage(release: LazyRelease, situation: Situation) -> LazyRelease:
     other.replace("model_config_of", lambda *_args: model_config())
     other.replace("get_config", situation.config)
     other.replace("get_device", lambda *_args, **_kwargs: "cuda")
-    for name in ("get_device_memory_capacity", "get_gpu_memory_capacity"):
+    for name in ("get_device_memory_capacity", "get_gpu_memory_capacity", "get_nvgpu_memory_capacity"):
         other.replace(name, lambda *_args, **_kwargs: MEMORY)
     for name in ("is_cuda", "is_flashinfer_available"):
         other.replace(name, lambda *_args, **_kwargs: True)
@@ -165,7 +166,23 @@ def stage(release: LazyRelease, situation: Situation) -> LazyRelease:
     for name in ("EntryNotFoundError", "RepositoryNotFoundError", "RevisionNotFoundError"):
         other.foreign(f"huggingface_hub.errors.{name}", EntryNotFoundError)
     other.foreign("huggingface_hub.hf_hub_download", absent)
+    _put_config_file(other, situation)
     return other
+
+
+def _put_config_file(release: LazyRelease, situation: Situation) -> None:
+    """The target's config.json, for releases that open the file themselves to choose the three numbers."""
+    path = f"{TARGET}/config.json"
+
+    def opened(name: object, *_args: object, **_kwargs: object) -> io.StringIO:
+        if name != path:
+            raise FileNotFoundError(name)
+        return io.StringIO(json.dumps(vars(situation.target)))
+
+    names = file(release, launch_flags.SERVER_ARGS)
+    if "auto_choose_speculative_params" in names and "open" not in names:
+        release.foreign("os.path.exists", lambda name: name == path)
+        names.open = opened
 
 
 class Resolver:

@@ -7,7 +7,7 @@ import os
 from drafter_cli.commandline import JSON, Command, Option, Parsed
 from drafter_cli.errors import EXIT_OK, EXIT_REFUSED, EXIT_UNKNOWN, UsageError
 from drafter_cli.gate_options import numbers
-from drafter_cli.profile_argument import between, check_class, layers, load
+from drafter_cli.profile_argument import METHOD, between, check_class, layers, load
 from drafter_cli.terminal import printable, write, write_json
 
 TYPE_CHECKING = False
@@ -35,7 +35,7 @@ COMMANDS = {
             ),
             Option("--ids", "with --architecture: what these ids of a drafter's config mean in between", "LIST"),
             Option("--layers", "decoder layers of the target", "N"),
-            Option("--method", "with --ids; default: all that the class captures for", "EAGLE3|DFLASH|DSPARK"),
+            METHOD,
             Option("--fail-on-change", "exit with 3 if a capture moves, with 5 if that is not known"),
             JSON,
         ),
@@ -56,10 +56,12 @@ def run(command: Command, parsed: Parsed) -> int:  # noqa: ARG001 - every comman
         check_class((before, after), architecture)
     if parsed.has("--ids") and not architecture:
         raise UsageError("--ids needs --architecture", "ids mean layers of one target class")
-    fates = _fates(parsed, before, after)
+    depth = layers("--layers", parsed.value("--layers"))
+    fates = _fates(parsed, before, after, depth)
     from drafter_contracts.engines.compare import diff
 
-    changes = diff(before, after, architecture)
+    method = parsed.value("--method")
+    changes = [c for c in diff(before, after, architecture) if not method or c.method in ("", method)]
     if parsed.has("--json"):
         write_json(_document(parsed, before, after, changes, fates))
     else:
@@ -79,14 +81,14 @@ def _exit_code(changes: list[Change], fates: list[Fate]) -> int:
 # drafters -----------------------------------------------------------------------------------------------------------
 
 
-def _fates(parsed: Parsed, before: Profile, after: Profile) -> list[Fate]:
+def _fates(parsed: Parsed, before: Profile, after: Profile, depth: int | None) -> list[Fate]:
     if not parsed.has("--drafters"):
         return []
     from drafter_contracts.upgrades.drafters import Target
 
     asked = Target(
         parsed.value("--architecture"),
-        layers("--layers", parsed.value("--layers")),
+        depth,
         origin="--architecture" if parsed.has("--architecture") else "",
     )
     steps = between(before, after)
@@ -97,12 +99,15 @@ def _fate(directory: str, asked: Target, before: Profile, after: Profile, steps:
     """One drafter's files, read as the gate reads them, and what becomes of them.
 
     Raises:
+        UsageError: There is no such directory.
         CheckpointError: They cannot be read.
         ManifestError: There is a manifest that cannot be read.
     """
     from drafter_contracts.checkpoint.read import read_drafter
     from drafter_contracts.upgrades.drafters import fate, target_of
 
+    if not os.path.isdir(directory):
+        raise UsageError(f"{directory} is no directory", "--drafters takes directories with a drafter's config.json")
     manifest = _manifest(directory)
     facts = read_drafter(directory, target_layers=asked.layers)
     target = target_of(facts, manifest, asked)

@@ -34,8 +34,11 @@ COMMANDS = {
     ),
     "engine list": Command(
         name="engine list",
-        summary="the engine releases whose profiles are shipped",
-        description="Lists the releases that the gate knows, oldest first.",
+        summary="the engine releases whose behaviour is known",
+        description=(
+            "Lists the releases that the gate knows, oldest first: those that are shipped, and those that\n"
+            "`drafters engine update` added on this machine (stale: made by another version of drafters; not used)."
+        ),
         options=(JSON,),
         examples=(("drafters engine list", "all of them"),),
     ),
@@ -85,13 +88,14 @@ def _scan(parsed: Parsed) -> None:
 
 
 def _list(parsed: Parsed) -> None:
-    from drafter_contracts.engines.store import releases
+    from drafter_contracts.engines.local import known
 
-    known = releases(ENGINE)
+    found = known.releases(ENGINE)
     if parsed.has("--json"):
-        write_json([{"engine": ENGINE, "release": version} for version in known])
+        write_json([{"engine": ENGINE, "release": one, "source": source} for one, source in found.items()])
     else:
-        write("\n".join(f"{ENGINE}=={version}" for version in known))
+        notes = {one: "" if source == known.SHIPPED else f"  ({source})" for one, source in found.items()}
+        write("\n".join(f"{ENGINE}=={one}{note}" for one, note in notes.items()))
 
 
 def _show(parsed: Parsed) -> None:

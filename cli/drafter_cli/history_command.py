@@ -5,7 +5,7 @@ from __future__ import annotations
 from drafter_cli.commandline import JSON, Command, Option, Parsed
 from drafter_cli.errors import EXIT_OK, UsageError
 from drafter_cli.gate_options import numbers
-from drafter_cli.profile_argument import ENGINE, check_class, layers, shipped
+from drafter_cli.profile_argument import ENGINE, METHOD, check_class, layers, shipped
 from drafter_cli.terminal import printable, wrap, write, write_json
 
 TYPE_CHECKING = False
@@ -28,12 +28,7 @@ COMMANDS = {
         options=(
             Option("--ids", "ids as they stand in the drafter's config: 2,30,58", "LIST"),
             Option("--layers", "decoder layers of the target; without, the ids are taken to lie inside it", "N"),
-            Option(
-                "--method",
-                "default: all that the class captures for",
-                "EAGLE3|DFLASH|DSPARK",
-                choices=("EAGLE3", "DFLASH", "DSPARK"),
-            ),
+            METHOD,
             JSON,
         ),
         examples=(

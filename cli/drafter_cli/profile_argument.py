@@ -1,9 +1,10 @@
-"""An argument that names a profile: a shipped release, or the file of a scanned one."""
+"""Arguments that the commands about profiles share: a release or a scanned profile, a class, a method, a depth."""
 
 from __future__ import annotations
 
+from drafter_cli.commandline import Option
 from drafter_cli.errors import UsageError
-from drafter_cli.gate_options import release
+from drafter_cli.gate_options import is_path, release
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,22 +13,36 @@ if TYPE_CHECKING:
     from drafter_contracts.engines.profile import Profile
 
 ENGINE = "sglang"
+METHOD = Option(
+    "--method",
+    "one method only; default: all that the class captures for",
+    "EAGLE3|DFLASH|DSPARK",
+    choices=("EAGLE3", "DFLASH", "DSPARK"),
+)
 
 
 def load(text: str) -> Profile:
-    """A shipped profile by release, or a scanned one by its file.
+    """A shipped or added profile by release, a scanned one by its file, or that of what lies at a path.
 
     Raises:
-        UsageError: The file cannot be read.
-        ProfileError: It is no profile.
+        UsageError: The file cannot be read, or what lies at the path has no profile.
+        ProfileError: It is no profile, or no such release is known.
     """
     from drafter_contracts import limits
     from drafter_contracts.checkpoint.regular import read_capped
-    from drafter_contracts.engines.store import decode, load_profile
+    from drafter_contracts.engines.local import known
+    from drafter_contracts.engines.store import decode
     from drafter_contracts.errors import CheckpointError
 
+    if not is_path(text):
+        return known.load(ENGINE, release(text)).profile
     if not text.endswith(".json"):
-        return load_profile(ENGINE, release(text))
+        from drafter_cli.launched_engine import engine_at_path
+
+        found = engine_at_path(text)
+        if found.profile is None:
+            raise UsageError(found.problem, found.remedy)
+        return found.profile
     try:
         return decode(read_capped(text, limits.profile_max_bytes), text)
     except CheckpointError as error:

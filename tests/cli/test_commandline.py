@@ -84,3 +84,26 @@ def test_help_names_every_option_and_example():
     text = help_text(COMMAND)
     for expected in ("drafters try PATH [OTHER] [options] -- LAUNCH...", "-o, --output FILE", "--help", "# tries x"):
         assert expected in text
+
+
+LISTS = Command(
+    name="lists",
+    summary="",
+    description="Takes many.",
+    words=("A", "[RELEASE...]"),
+    options=(Option("--dirs", "directories", "DIR...", many=True), JSON),
+)
+
+
+def test_an_option_may_take_many_values_and_adds_up():
+    parsed = parse(LISTS, ["a", "--dirs", "x", "y", "--json", "b", "c", "--dirs=z"])
+    assert parsed.many("--dirs") == ("x", "y", "z")
+    assert parsed.words == ("a", "b", "c")
+    assert parse(LISTS, ["a"]).many("--dirs") == ()
+
+
+def test_the_last_word_may_stand_for_any_number():
+    assert parse(LISTS, ["a"]).words == ("a",)
+    assert parse(LISTS, ["a", "b", "c", "d"]).words == ("a", "b", "c", "d")
+    with pytest.raises(UsageError, match="needs A"):
+        parse(LISTS, [])

@@ -61,16 +61,19 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
         if self.kind == CAPTURE:
             return f"{self.method + ', ' if self.method else ''}{shown}: {self.text}"
         head = _HEADS.get(self.kind, "").format(self.method or shown)
-        return f"{head}{self.text}" if head else self.text
+        return f"{head}{': ' if self.text in _WHOLE else ', '}{self.text}" if head else self.text
 
 
 _HEADS = {
-    READING: "reading of {} ids, ",
-    GRAPHS: "CUDA graphs of {}, ",
-    BUFFERS: "buffers of {}, ",
-    DRAFTER: "drafter class {}, ",
-    FLAG: "option {}, ",
+    READING: "reading of {} ids",
+    GRAPHS: "CUDA graphs of {}",
+    BUFFERS: "buffers of {}",
+    DRAFTER: "drafter class {}",
+    FLAG: "option {}",
 }
+#: A record that comes or goes as a whole.
+_NEW, _GONE = "new", "gone"
+_WHOLE = (_NEW, _GONE)
 
 
 def diff(before: Profile, after: Profile, architecture: str = "") -> list[Change]:
@@ -192,8 +195,8 @@ def _keyed(
     before: Mapping[str, msgspec.Struct], after: Mapping[str, msgspec.Struct], fields: dict[str, str]
 ) -> list[tuple[str, str, str]]:
     """Changes of a mapping of records: the record's name, its field ("" for the whole record), and the change."""
-    result = [(name, "", "new") for name in sorted(set(after) - set(before))]
-    result += [(name, "", "gone") for name in sorted(set(before) - set(after))]
+    result = [(name, "", _NEW) for name in sorted(set(after) - set(before))]
+    result += [(name, "", _GONE) for name in sorted(set(before) - set(after))]
     for name in sorted(set(before) & set(after)):
         result += [(name, field, text) for field, text in _changed(before[name], after[name], fields)]
     return result

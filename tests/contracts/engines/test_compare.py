@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from drafter_contracts.engines import store
-from drafter_contracts.engines.compare import capture_changes, diff
-from drafter_contracts.engines.launch_rules import Flag, LaunchRules
+from drafter_contracts.engines.compare import capture_changes
+from drafter_contracts.engines.compare import diff as changes_of
+from drafter_contracts.engines.launch_rules import Flag, GraphSwitch, LaunchRules, SpeculativeRules, Triple
 from drafter_contracts.engines.profile import (
     BROKEN,
     FITTED,
@@ -15,8 +16,10 @@ from drafter_contracts.engines.profile import (
     CaptureMethod,
     CaptureRule,
     Drafter,
+    GraphReplay,
     IdReading,
     Profile,
+    ReadingShift,
     Region,
     Shift,
     Source,
@@ -28,6 +31,10 @@ CONDITIONAL = msgspec.structs.replace(PLAIN, shifts=(Shift(1, "first==1"), Shift
 
 def profile(**parts):
     return Profile(SCHEMA, "sglang", "1", **parts)
+
+
+def diff(before, after, architecture=""):
+    return [change.sentence() for change in changes_of(before, after, architecture)]
 
 
 def test_nothing_changes_from_a_release_to_itself():
@@ -81,7 +88,7 @@ def test_registered_classes_readings_and_drafters():
     assert diff(old, new) == [
         "A: no longer registered as a target",
         "B: registered as a target",
-        "reading of ids EAGLE3, keys: + y",
+        "reading of EAGLE3 ids, keys of the drafter's config: + y",
         "drafter class E: new",
         "drafter class D: gone",
     ]
@@ -105,3 +112,66 @@ def test_the_upgrade_that_moved_the_deepseek_family():
     assert moved.endswith("id+1 -> id+1 if first==1, else id")
     assert "KimiK25ForConditionalGeneration" in moved
     assert "DeepseekV3ForCausalLM" in moved
+
+
+def test_one_class_is_told_with_what_reaches_it_and_nothing_else():
+    readings = {"EAGLE3": IdReading(keys=("x",)), "DFLASH": IdReading(keys=("y",))}
+    old = profile(
+        rules=(PLAIN, CONDITIONAL),
+        targets={"A": {"EAGLE3": 0}, "B": {"EAGLE3": 0}},
+        readings=readings,
+        launch=LaunchRules(flags=(Flag(("--old",)),), speculative=SpeculativeRules(auto={"A": Triple(5, 4, 8)})),
+    )
+    new = profile(
+        rules=(PLAIN, CONDITIONAL),
+        targets={"A": {"EAGLE3": 1}, "B": {"EAGLE3": 1}},
+        readings={name: msgspec.structs.replace(one, keys=("z",)) for name, one in readings.items()},
+        graphs={"EAGLE3": GraphReplay("default")},
+        launch=LaunchRules(speculative=SpeculativeRules(auto={"A": Triple(3, 1, 4)}, bundled=("A",))),
+    )
+    assert diff(old, new, "A") == [
+        "EAGLE3, A: ids become boundaries: id+1 -> id+1 if first==1, else id",
+        "reading of EAGLE3 ids, keys of the drafter's config: + z; - x",
+        "CUDA graphs of EAGLE3: new",
+        "steps, topk and draft tokens chosen where none is given: [5,4,8] -> [3,1,4]",
+        "without a draft path, its own checkpoint serves as the drafter",
+    ]
+
+
+def test_a_move_of_ids_for_one_model_concerns_its_classes_only():
+    shift = ReadingShift(1, "muse_glimmer", ("DFlash2DraftModel",))
+    old = profile(rules=(PLAIN,), targets={"MuseGlimmerForCausalLM": {"DFLASH": 0}, "Qwen3ForCausalLM": {"DFLASH": 0}})
+    old = msgspec.structs.replace(old, readings={"DFLASH": IdReading(keys=("x",))})
+    new = msgspec.structs.replace(old, readings={"DFLASH": IdReading(keys=("x",), shifts=(shift,))})
+    assert diff(old, new, "Qwen3ForCausalLM") == []
+    (told,) = diff(old, new, "MuseGlimmerForCausalLM")
+    assert told.startswith("reading of DFLASH ids, ids moved before the setter sees them: nothing -> ")
+
+
+def test_what_decides_the_layers_moves_and_what_does_not_does_not():
+    old = profile(
+        rules=(PLAIN, CONDITIONAL),
+        targets={"A": {"EAGLE3": 0}, "B": {}},
+        readings={"EAGLE3": IdReading(keys=("x",), no_hook="AttributeError")},
+        graphs={"EAGLE3": GraphReplay("default", disabled_by=("--off",))},
+    )
+    new = profile(
+        rules=(PLAIN, CONDITIONAL),
+        targets={"A": {"EAGLE3": 1}, "B": {"EAGLE3": 0}},
+        readings={"EAGLE3": IdReading(keys=("y",), no_hook="ValueError")},
+        graphs={"EAGLE3": GraphReplay("same")},
+    )
+    moves = {change.sentence(): change.moves for change in changes_of(old, new)}
+    assert moves == {
+        "EAGLE3, A: ids become boundaries: id+1 -> id+1 if first==1, else id": True,
+        "EAGLE3, B: no capture hook -> captures": False,
+        "reading of EAGLE3 ids, keys of the drafter's config: + y; - x": True,
+        "reading of EAGLE3 ids, exception for a target class without a hook: AttributeError -> ValueError": False,
+        "CUDA graphs of EAGLE3, captured layers: default -> same": True,
+    }
+
+
+def test_what_turns_graphs_off_is_told():
+    old = profile(launch=LaunchRules(graphs=(GraphSwitch("a"),)))
+    new = profile(launch=LaunchRules(graphs=(GraphSwitch("a"), GraphSwitch("b", on=True))))
+    assert diff(old, new) == ["CUDA graphs of decode and verify steps: + on if b"]

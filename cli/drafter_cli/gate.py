@@ -13,7 +13,7 @@ import msgspec
 from drafter_cli.errors import UsageError
 from drafter_cli.launched_engine import ENGINE, Engine, read_engine
 from drafter_contracts import check
-from drafter_contracts.engines.store import advisories_for, load_advisories, load_profile, releases
+from drafter_contracts.engines.store import advisories_for, load_advisories
 from drafter_contracts.errors import CheckpointError, InputError, ManifestError, TargetError
 from drafter_contracts.hub_cache import find
 from drafter_contracts.layout import layout_from_boundaries
@@ -30,6 +30,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from drafter_cli.gate_options import Request
     from drafter_contracts.checkpoint.facts import DrafterFacts
+    from drafter_contracts.engines.elsewhere import Elsewhere
     from drafter_contracts.engines.profile import Profile
     from drafter_contracts.manifest import Manifest
     from drafter_contracts.serving.launch import Invocation, TargetFacts
@@ -68,8 +69,8 @@ def judge(request: Request) -> Verdict:
     situation = read_situation(request, invocation, engine)
     verdict = check.run(situation)
     if verdict.decision == REFUSE and engine.profile is not None:
-        # Whether another release could serve this drafter is worth five more profiles only now.
-        verdict = check.run(msgspec.structs.replace(situation, other_profiles=_other_profiles(engine.release)))
+        # Whether another release could serve this drafter is worth a look at all the others only now.
+        verdict = check.run(msgspec.structs.replace(situation, elsewhere=_elsewhere(situation, engine.release)))
     return msgspec.structs.replace(verdict, context=_context(verdict, request, engine, situation))
 
 
@@ -119,7 +120,6 @@ def read_situation(request: Request, invocation: Invocation, engine: Engine) -> 
         manifest=manifest,
         stated_option=_stated_option(request, target),
         advisories=advisories_for(load_advisories(ENGINE), engine.release) if profile is not None else (),
-        other_profiles=(),
     )
 
 
@@ -218,8 +218,18 @@ def _stated_option(request: Request, target: TargetFacts | None) -> StatedLayout
     return StatedLayout(layout, "option", request.option)
 
 
-def _other_profiles(release: str) -> tuple[Profile, ...]:
-    return tuple(load_profile(ENGINE, other) for other in releases(ENGINE) if other != release)
+def _elsewhere(s: Situation, release: str) -> Elsewhere:
+    """What the other shipped releases do with this drafter and target, read if a remedy asks for it."""
+    from drafter_contracts.engines.elsewhere import Asked, Elsewhere
+    from drafter_contracts.engines.store import elsewhere
+
+    asked = Asked(
+        s.target.architecture if s.target is not None else "",
+        s.method,
+        s.drafter.architectures if s.drafter is not None else (),
+        algorithms=s.serving.speculation.known is False,
+    )
+    return Elsewhere(lambda: elsewhere(ENGINE, release, asked))
 
 
 def _context(verdict: Verdict, request: Request, engine: Engine, situation: Situation) -> dict[str, str]:

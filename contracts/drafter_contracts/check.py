@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from drafter_contracts.checkpoint.facts import DrafterFacts
+    from drafter_contracts.engines.elsewhere import OtherRelease
     from drafter_contracts.engines.profile import Advisory
     from drafter_contracts.manifest import Manifest
     from drafter_contracts.serving.launch import ServingConfig, TargetFacts
@@ -55,7 +56,7 @@ def assemble(  # noqa: PLR0913 - one keyword per thing that was read
     manifest: Manifest | None = None,
     stated_option: StatedLayout | None = None,
     advisories: Sequence[Advisory] = (),
-    other_profiles: Sequence[Profile] = (),
+    elsewhere: Sequence[OtherRelease] = (),
 ) -> Situation:
     """Bring together what was read, and compute what this launch would capture.
 
@@ -74,7 +75,7 @@ def assemble(  # noqa: PLR0913 - one keyword per thing that was read
         manifest: The drafter's manifest, or None.
         stated_option: The layout stated by option, or None; it beats the manifest, which beats the config.
         advisories: Those that concern this release.
-        other_profiles: Releases to consult for a remedy, oldest first.
+        elsewhere: What other releases do with this drafter and target, oldest first, for remedies.
 
     Raises:
         ManifestError: The manifest's layout cannot exist on its target.
@@ -102,7 +103,7 @@ def assemble(  # noqa: PLR0913 - one keyword per thing that was read
         draft_config=config,
         bundled=bundled and speculation.draft_path == serving.target_path,
         advisories=tuple(advisories),
-        other_profiles=tuple(other_profiles),
+        elsewhere=elsewhere,
     )
     return _with_capture(situation)
 

@@ -10,6 +10,12 @@ from drafter_contracts.engines.profile import Advisory, CaptureMethod, Drafter, 
 from drafter_contracts.layout import CaptureLayout
 from drafter_contracts.serving.launch import ServingConfig, TargetFacts
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from drafter_contracts.engines.elsewhere import OtherRelease
+
 
 class StatedLayout(msgspec.Struct, frozen=True, omit_defaults=True):
     """The layout that the drafter was trained on, and on whose word.
@@ -100,7 +106,7 @@ class Situation(msgspec.Struct, frozen=True, omit_defaults=True):
         ids_error: Exception that the release raises while reading them, or "".
         capture: What this launch will capture, or None where it cannot be evaluated.
         advisories: Those that concern this release.
-        other_profiles: Releases whose profiles can be consulted for a remedy, oldest first.
+        elsewhere: What other releases do with this drafter and target, oldest first, for remedies.
     """
 
     serving: ServingConfig
@@ -127,4 +133,4 @@ class Situation(msgspec.Struct, frozen=True, omit_defaults=True):
     ids_error: str = ""
     capture: EffectiveCapture | None = None
     advisories: tuple[Advisory, ...] = ()
-    other_profiles: tuple[Profile, ...] = ()
+    elsewhere: Sequence[OtherRelease] = ()

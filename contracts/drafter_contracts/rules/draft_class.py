@@ -15,7 +15,7 @@ from drafter_contracts.checkpoint.facts import (
 from drafter_contracts.engines.capture import lookup
 from drafter_contracts.engines.profile import OPAQUE
 from drafter_contracts.rules.captured import source_text
-from drafter_contracts.rules.rule import Rule, drafter, engine, whole
+from drafter_contracts.rules.rule import Rule, drafter, engine, release_names, whole
 from drafter_contracts.verdict import NOTE, REFUSE, UNKNOWN, WARN, Finding
 
 TYPE_CHECKING = False
@@ -93,10 +93,9 @@ def _other_kind(s: Situation, kind: str) -> Outcome:
 
 
 def _class_remedy(s: Situation, wanted: list[str]) -> str:
-    names = s.drafter.architectures if s.drafter is not None else ()
-    others = [p.release for p in reversed(s.other_profiles) if any(name in p.drafters for name in names)]
+    others = release_names(s, (other for other in s.elsewhere if other.draft_class is not None))
     if others:
-        return f"Known to {s.profile.engine if s.profile else 'the engine'} {', '.join(others)}."
+        return f"Known to {others}."
     kin = [name for name in wanted if name.startswith(("Llama", "Qwen3"))] or wanted
     if not kin:
         return "Use a release that knows this class."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from drafter_contracts.engines.capture import lookup
 from drafter_contracts.engines.profile import OPAQUE
 from drafter_contracts.rules.captured import source_text
-from drafter_contracts.rules.rule import Rule, drafter, engine, switched_on, whole
+from drafter_contracts.rules.rule import Rule, drafter, engine, release_names, switched_on, whole
 from drafter_contracts.verdict import REFUSE, Finding
 
 TYPE_CHECKING = False
@@ -53,13 +53,10 @@ def draft_layers(s: Situation) -> Outcome:
 
 
 def _layers_remedy(s: Situation) -> str:
-    names = s.drafter.architectures if s.drafter is not None else ()
-    others = []
-    for profile in reversed(s.other_profiles):
-        known = next((profile.drafters[name] for name in names if name in profile.drafters), None)
-        if known is not None and not known.max_layers:
-            others.append(profile.name)
-    return f"Releases that take more: {', '.join(others)}." if others else "Use a release that takes more draft layers."
+    others = release_names(
+        s, (other for other in s.elsewhere if other.draft_class is not None and not other.draft_class.max_layers)
+    )
+    return f"Releases that take more: {others}." if others else "Use a release that takes more draft layers."
 
 
 def dropped_weights(s: Situation) -> Outcome:

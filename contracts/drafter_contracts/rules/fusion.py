@@ -7,7 +7,7 @@ import msgspec
 from drafter_contracts.engines.capture import lookup
 from drafter_contracts.engines.profile import FITTED
 from drafter_contracts.rules.captured import eager_taps, source_text
-from drafter_contracts.rules.rule import Rule, drafter, engine, quoted, switched_on, target_class, whole
+from drafter_contracts.rules.rule import Rule, drafter, engine, quoted, release_names, switched_on, target_class, whole
 from drafter_contracts.verdict import REFUSE, UNKNOWN, WARN, Finding
 
 TYPE_CHECKING = False
@@ -222,13 +222,10 @@ def _norm(s: Situation, code: str, what: str, has: bool, keys: tuple[str, ...]) 
 
 
 def _releases_with(s: Situation, code: str) -> str:
-    names = s.drafter.architectures if s.drafter is not None else ()
-    found = []
-    for profile in reversed(s.other_profiles):
-        known = next((profile.drafters[name] for name in names if name in profile.drafters), None)
-        if known is not None and (known.norm_before_fc if code == "NORM_BEFORE_FC" else known.fc_norm):
-            found.append(profile.name)
-    return ", ".join(found)
+    def has_norm(known: Drafter | None) -> bool:
+        return known is not None and bool(known.norm_before_fc if code == "NORM_BEFORE_FC" else known.fc_norm)
+
+    return release_names(s, (other for other in s.elsewhere if has_norm(other.draft_class)))
 
 
 def norm_before_fc(s: Situation) -> Outcome:

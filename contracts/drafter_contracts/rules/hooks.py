@@ -13,7 +13,7 @@ from drafter_contracts.rules.captured import (
     stated_text,
 )
 from drafter_contracts.rules.remedy import layout_remedy
-from drafter_contracts.rules.rule import Rule, drafter, engine, target_class
+from drafter_contracts.rules.rule import Rule, drafter, engine, release_names, target_class
 from drafter_contracts.solve import same_taps
 from drafter_contracts.verdict import NOTE, REFUSE, UNKNOWN, WARN, Finding
 
@@ -34,7 +34,7 @@ def no_hook(s: Situation) -> Outcome:
     known = s.target.architecture in s.profile.targets
     raised = s.profile.readings[s.method].no_hook if s.method in s.profile.readings else ""
     actual = "the class is registered without the hook" if known else "no class of that name is registered"
-    others = [p.release for p in s.other_profiles if p.capture_method(s.target.architecture, s.method) is not None]
+    others = release_names(s, (other for other in s.elsewhere if other.rule is not None))
     return (
         Finding(
             "CAPTURE_NO_HOOK",
@@ -44,7 +44,7 @@ def no_hook(s: Situation) -> Outcome:
             + (f" for {stated_text(s)}" if s.stated is not None else ""),
             actual=actual + (f" ({raised})" if raised else ""),
             source=f"profile of {engine(s)}",
-            remedy=f"Use a release that has it: {', '.join(reversed(others))}."
+            remedy=f"Use a release that has it: {others}."
             if others
             else "Serve this target without this drafter, or on a release whose profile has the hook.",
         ),

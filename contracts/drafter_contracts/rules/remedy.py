@@ -6,30 +6,39 @@ import msgspec
 
 from drafter_contracts.engines.capture import effective_capture, read_ids, reading_shift
 from drafter_contracts.errors import ProfileError
-from drafter_contracts.rules.rule import engine, quoted
+from drafter_contracts.rules.rule import engine, quoted, release_names
 from drafter_contracts.solve import Solution, serves, solve
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from drafter_contracts.engines.profile import Profile
+    from drafter_contracts.engines.elsewhere import OtherRelease
+    from drafter_contracts.engines.profile import CaptureMethod, GraphReplay, IdReading
     from drafter_contracts.situation import Situation
+
+    #: What decides how a release feeds a layout, without the places where the release does it.
+    Behaviour = tuple[CaptureMethod, IdReading, GraphReplay | None]
 
 OVERRIDE = "--json-model-override-args"
 
 
-def solution(s: Situation, profile: Profile) -> Solution | None:
-    """The ids with which a release feeds the stated layout; None if it has no hook or something is not known."""
+def solution(
+    s: Situation, rule: CaptureMethod | None, reading: IdReading | None, replay: GraphReplay | None
+) -> Solution | None:
+    """The ids with which a release feeds the stated layout; None if it has no hook or something is not known.
+
+    Args:
+        s: The drafter, target and layout.
+        rule: How the release captures of the target, or None.
+        reading: How it reads the ids, or None.
+        replay: What its graph replay captures, or None.
+    """
     target, stated = s.target, s.stated
-    if target is None or target.num_layers is None or stated is None:
-        return None
-    rule = profile.capture_method(target.architecture, s.method)
-    reading = profile.readings.get(s.method)
-    if rule is None or reading is None:
+    if target is None or target.num_layers is None or stated is None or rule is None or reading is None:
         return None
     return solve(
         rule,
         reading,
-        profile.graphs.get(s.method),
+        replay,
         stated.layout,
         target.num_layers,
         s.serving.cuda_graphs,
@@ -44,7 +53,8 @@ def layout_remedy(s: Situation) -> str:
     """What to do so that the drafter is fed the layout it was trained on."""
     if s.profile is None:
         return ""
-    found = solution(s, s.profile)
+    rule = s.profile.capture_method(s.target.architecture, s.method) if s.target is not None else None
+    found = solution(s, rule, s.profile.readings.get(s.method), s.profile.graphs.get(s.method))
     if found is None:
         here = f"{engine(s)} cannot capture for this target."
     elif not found.found:
@@ -119,43 +129,52 @@ def override_flag(s: Situation, found: Solution) -> str:
 
 def other_releases(s: Situation) -> str:
     """Which other shipped releases feed the stated layout, and with what: one sentence, or ""."""
-    if s.profile is None or s.stated is None:
+    if s.stated is None or not s.elsewhere:
         return ""
-    ways: dict[str, list[str]] = {}
-    for profile in reversed(s.other_profiles):
-        if profile.release != s.profile.release and _knows_drafter(s, profile):
-            way = _way(s, profile)
-            if way:
-                ways.setdefault(way, []).append(profile.release)
+    known: dict[Behaviour, str] = {}
+    ways: dict[str, list[OtherRelease]] = {}
+    for other in reversed(s.elsewhere):
+        behaviour = _behaviour(other)
+        if behaviour is None or other.draft_class is None:
+            continue
+        if behaviour not in known:
+            known[behaviour] = _way(s, *behaviour)
+        if known[behaviour]:
+            ways.setdefault(known[behaviour], []).append(other)
     if not ways:
-        return "No other known release feeds this layout." if s.other_profiles else ""
-    parts = [f"{', '.join(releases)} {way}" for way, releases in ways.items()]
-    return f"Other releases that feed this layout: {s.profile.engine} {'; '.join(parts)}."
+        return "No other known release feeds this layout."
+    parts = [f"{release_names(s, others)} {way}" for way, others in ways.items()]
+    return f"Other releases that feed this layout: {'; '.join(parts)}."
 
 
-def _knows_drafter(s: Situation, profile: Profile) -> bool:
-    names = s.drafter.architectures if s.drafter is not None else ()
-    return not profile.drafters or any(name in profile.drafters for name in names)
+def _behaviour(other: OtherRelease) -> Behaviour | None:
+    """What is worked out once for all releases that have it in common; None without a hook or a reading."""
+    if other.rule is None or other.reading is None:
+        return None
+    replay = other.replay
+    return (
+        msgspec.structs.replace(other.rule, source=None, forward=None),
+        msgspec.structs.replace(other.reading, source=None),
+        None if replay is None else msgspec.structs.replace(replay, source=None),
+    )
 
 
-def _way(s: Situation, profile: Profile) -> str:
-    """How another release feeds the stated layout, or "" if it cannot."""
-    if _as_it_is(s, profile):
+def _way(s: Situation, rule: CaptureMethod, reading: IdReading, replay: GraphReplay | None) -> str:
+    """How a release that does this feeds the stated layout, or "" if it cannot."""
+    if _as_it_is(s, rule, reading, replay):
         return "with the drafter's config as it is"
-    found = solution(s, profile)
+    found = solution(s, rule, reading, replay)
     if found is None or not found.found:
         return ""
     how = "without capture ids" if found.default else f"with {found.key} = {list(found.ids or ())}"
     return f"{how} and CUDA graphs off" if found.graphs_off else how
 
 
-def _as_it_is(s: Situation, profile: Profile) -> bool:
+def _as_it_is(s: Situation, rule: CaptureMethod, reading: IdReading, replay: GraphReplay | None) -> bool:
     target, stated = s.target, s.stated
-    reading = profile.readings.get(s.method)
-    if target is None or target.num_layers is None or stated is None or reading is None or s.drafter is None:
+    if target is None or target.num_layers is None or stated is None or s.drafter is None:
         return False
-    rule = profile.capture_method(target.architecture, s.method)
-    if rule is None or reading.status != "fitted":
+    if reading.status != "fitted":
         return False
     n = target.num_layers
     try:
@@ -165,7 +184,6 @@ def _as_it_is(s: Situation, profile: Profile) -> bool:
         if ids is not None:
             moved = reading_shift(reading, target.model_type, s.drafter.architectures)
             ids = tuple(i + moved for i in ids)
-        replay = profile.graphs.get(s.method)
         return serves(effective_capture(rule, replay, n, ids, graphs_on=s.serving.cuda_graphs), stated.layout)
     except ProfileError:
         return False

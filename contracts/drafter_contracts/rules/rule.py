@@ -6,8 +6,9 @@ import msgspec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
+    from drafter_contracts.engines.elsewhere import OtherRelease
     from drafter_contracts.situation import Situation
     from drafter_contracts.verdict import Finding
 
@@ -48,6 +49,19 @@ def engine(s: Situation) -> str:
 def target_class(s: Situation) -> str:
     """The target's class for a sentence."""
     return (s.target.architecture if s.target is not None else "") or "the target"
+
+
+def release_names(s: Situation, found: Iterable[OtherRelease]) -> str:
+    """Other releases as ranges of those known, e.g. "sglang 0.5.2 to 0.5.4, from 0.5.9 on"; "" for none."""
+    from drafter_contracts.engines.ranges import span_text
+    from drafter_contracts.engines.versions import version_key
+
+    releases = [other.release for other in found]
+    known = {other.release for other in s.elsewhere}
+    if s.profile is not None:
+        known.add(s.profile.release)
+    names = span_text(sorted(known, key=version_key), releases)
+    return f"{s.elsewhere[0].engine} {names}" if names else ""
 
 
 def option(s: Situation, *dests: str) -> object:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from drafter_contracts.checkpoint.facts import DFLASH, DFLASH2, DSPARK, P_EAGLE
 from drafter_contracts.rules.draft_class import SERVES
-from drafter_contracts.rules.rule import Rule, drafter, engine, given
+from drafter_contracts.rules.rule import Rule, drafter, engine, given, release_names
 from drafter_contracts.verdict import NOTE, REFUSE, UNKNOWN, WARN, Finding
 
 TYPE_CHECKING = False
@@ -33,7 +33,7 @@ def algorithm(s: Situation) -> Outcome:
     if speculation.known:
         return ()
     known = s.profile.launch.speculative.algorithms
-    others = [p.release for p in reversed(s.other_profiles) if speculation.algorithm in p.launch.speculative.algorithms]
+    others = release_names(s, (other for other in s.elsewhere if speculation.algorithm in other.algorithms))
     return (
         Finding(
             "ALGORITHM_UNKNOWN",
@@ -42,9 +42,7 @@ def algorithm(s: Situation) -> Outcome:
             expected=", ".join(known),
             actual=speculation.stated_algorithm or speculation.algorithm,
             source=_source(s),
-            remedy=f"Known to {s.profile.engine} {', '.join(others)}."
-            if others
-            else "Use an algorithm of this release.",
+            remedy=f"Known to {others}." if others else "Use an algorithm of this release.",
         ),
     )
 

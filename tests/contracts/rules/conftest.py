@@ -13,6 +13,7 @@ from drafter_contracts.checkpoint.facts import (
     LayoutReading,
     TensorFact,
 )
+from drafter_contracts.engines.elsewhere import Asked, answer
 from drafter_contracts.engines.launch_rules import Flag, LaunchRules, Overrides, Source, SpeculativeRules
 from drafter_contracts.engines.profile import (
     CaptureMethod,
@@ -22,6 +23,7 @@ from drafter_contracts.engines.profile import (
     Profile,
     Shift,
 )
+from drafter_contracts.engines.scan import encode
 from drafter_contracts.layout import layout_from_boundaries
 from drafter_contracts.serving.launch import Arguments, Invocation, ServingConfig, Speculation, TargetFacts
 from drafter_contracts.situation import StatedLayout
@@ -175,6 +177,15 @@ class Scene:
             launch=launch,
         )
 
+    def elsewhere(self):
+        asked = Asked(
+            self.target.architecture if self.target is not None else "",
+            check.METHODS.get(self.speculation.algorithm, ""),
+            self.facts.architectures if self.facts is not None else (),
+            algorithms=self.speculation.known is False,
+        )
+        return tuple(answer(encode(profile), asked, profile.name) for profile in self.others)
+
     def situation(self):
         serving = ServingConfig(
             Invocation(("python", "-m", "sglang.launch_server"), entry="launch_server", environment=self.environment),
@@ -198,7 +209,7 @@ class Scene:
             manifest=self.manifest,
             stated_option=stated,
             advisories=self.advisories,
-            other_profiles=self.others,
+            elsewhere=self.elsewhere(),
         )
 
     def verdict(self):

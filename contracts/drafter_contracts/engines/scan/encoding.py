@@ -1,8 +1,8 @@
 """A profile as bytes, the same bytes for the same profile: what is shipped and what a rescan is compared with.
 
 Fields that hold their default are left out (by value, not by identity, so that it does not matter how a value came
-about), keys are sorted, and mappings and lists at the top have one entry per line, those of the launch one level deeper,
-so that two profiles can be compared, and stored, line by line.
+about), keys are sorted, and mappings and lists at the top have one entry per line (in `launch` also those one level
+down), so that two profiles can be compared, and stored, line by line.
 """
 
 from __future__ import annotations

@@ -1,0 +1,89 @@
+"""Remedies that name other releases: all of them, as ranges of those known, each way of serving worked out once."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from drafter_contracts.engines.profile import CaptureRule, Drafter, Shift
+from drafter_contracts.rules import remedy
+
+KEY = "eagle_config.eagle_aux_hidden_state_layer_ids"
+
+
+def releases(scene, *names, **changes):
+    """Profiles of these releases as the scene has it, changed."""
+    return [replace(scene.profile(name), **changes) for name in names]
+
+
+@pytest.fixture
+def foreign(scene):
+    """A launch that no ids can put right on the release at hand, 9.9.3."""
+    own = scene.profile
+    scene.profile = lambda release="9.9.3": own(release)
+    return scene
+
+
+def test_releases_that_follow_each_other_are_a_range(foreign):
+    foreign.others = [
+        *releases(foreign, "9.8.9", "9.9.0", "9.9.1"),
+        *releases(foreign, "9.9.2", "9.9.10", targets={}),
+        *releases(foreign, "9.9.11"),
+    ]
+    foreign.targets = {"LlamaForCausalLM": {}}
+    assert foreign.finding("CAPTURE_NO_HOOK").remedy == "Use a release that has it: sglang 9.8.9 to 9.9.1, 9.9.11."
+
+
+def test_the_release_at_hand_interrupts_a_range(foreign):
+    foreign.others = releases(foreign, "9.9.1", "9.9.2", "9.9.4", "9.9.5")
+    foreign.drafters = {"OtherEagle3": Drafter("EAGLE3")}
+    assert foreign.finding("DRAFT_CLASS").remedy == "Known to sglang 9.9.1 to 9.9.2, from 9.9.4 on."
+
+
+def test_an_algorithm_is_looked_for_in_the_other_releases(foreign):
+    foreign.others = releases(foreign, "9.9.1", "9.9.2")
+    foreign.edit("launch", speculative=replace(foreign.launch.speculative, algorithms=("EAGLE",)))
+    foreign.edit("speculation", known=False)
+    assert foreign.finding("ALGORITHM_UNKNOWN").remedy == "Known to sglang 9.9.1 to 9.9.2."
+    foreign.others = releases(foreign, "9.9.1")
+    assert foreign.finding("ALGORITHM_UNKNOWN").remedy == "Use an algorithm of this release."
+
+
+def test_releases_that_take_more_layers_are_named(foreign):
+    foreign.others = releases(foreign, "9.9.1", "9.9.2")
+    foreign.edit("draft_class", max_layers=1)
+    foreign.others += releases(foreign, "9.9.4")
+    foreign.edit("facts", config_layers=2, real_layers=2)
+    foreign.config["num_hidden_layers"] = 2
+    assert foreign.finding("DRAFT_LAYERS").remedy == "Releases that take more: sglang 9.9.1 to 9.9.2."
+
+
+def test_each_way_of_serving_has_its_releases_and_is_worked_out_once(foreign, monkeypatch):
+    as_it_is = releases(foreign, "9.8.0", "9.8.1", "9.9.0")
+    moved = replace(foreign.rule, shifts=(Shift(0),))
+    elsewhere = [replace(moved, source=replace(moved.source, line=line)) for line in (7, 8)]
+    with_ids = [*releases(foreign, "9.9.1", rules=(elsewhere[0],)), *releases(foreign, "9.9.2", rules=(elsewhere[1],))]
+    unknown = releases(foreign, "9.9.4", drafters={"Another": foreign.draft_class})
+    foreign.edit("rule", shifts=(Shift(1, "first==1"), Shift(2)), capture=CaptureRule())
+    foreign.edit("reading", range_low=2)
+    foreign.others = [*as_it_is, *with_ids, *unknown]
+
+    solved = []
+    solve = remedy.solve
+    monkeypatch.setattr(
+        remedy, "solve", lambda rule, *rest, **named: solved.append(rule) or solve(rule, *rest, **named)
+    )
+    text = foreign.finding("CAPTURE_LAYERS").remedy
+    assert text.startswith("No ids work on sglang 9.9.3")
+    assert f"sglang 9.9.1 to 9.9.2 with {KEY} = [3, 17, 29]" in text
+    assert "sglang 9.8.0 to 9.9.0 with the drafter's config as it is" in text
+    assert "9.9.4" not in text, "a release that does not know the drafter"
+    assert len([rule for rule in solved if rule.shifts == (Shift(0),)]) == 1, "two releases that differ in lines alone"
+
+
+def test_nothing_is_claimed_of_other_releases_that_nobody_read(foreign):
+    foreign.edit("rule", shifts=(Shift(1, "first==1"), Shift(2)), capture=CaptureRule())
+    foreign.edit("reading", range_low=2)
+    assert "other" not in foreign.finding("CAPTURE_LAYERS").remedy
+    foreign.others = releases(foreign, "9.9.1", targets={})
+    assert "No other known release feeds this layout." in foreign.finding("CAPTURE_LAYERS").remedy

@@ -14,7 +14,7 @@ EXIT_REFUSED = 3
 EXIT_NOT_AUTHORISED = 4
 #: Something that decides is not known.
 EXIT_UNKNOWN = 5
-#: A registry does not answer.
+#: A registry or the package index does not answer.
 EXIT_UNREACHABLE = 6
 #: Files contradict each other or their own header.
 EXIT_INTEGRITY = 7
@@ -33,7 +33,7 @@ EXIT_CODES: tuple[tuple[int, str], ...] = (
     (EXIT_REFUSED, "refused: the launch would be wrong, or the weights exist only as pickle"),
     (EXIT_NOT_AUTHORISED, "not authorised by the registry"),
     (EXIT_UNKNOWN, "unknown: something that decides is missing; the output says what would settle it"),
-    (EXIT_UNREACHABLE, "registry unreachable"),
+    (EXIT_UNREACHABLE, "registry or package index unreachable"),
     (EXIT_INTEGRITY, "integrity: files contradict each other or their own header"),
     (EXIT_NOT_EXECUTABLE, "guard only: the launch's program cannot be executed"),
     (EXIT_NOT_FOUND, "guard only: the launch's program was not found"),
@@ -68,6 +68,10 @@ class UsageError(Exception):
         self.hint = hint
 
 
+class UnreachableError(UsageError):
+    """Somebody else's service does not answer."""
+
+
 class OutputError(UsageError):
     """Standard output cannot be written: a full disk, say. Whoever asked does not get the answer."""
 
@@ -79,6 +83,8 @@ def exit_code_of_decision(decision: str) -> int:
 
 def exit_code_of_error(error: BaseException) -> int:
     """Exit code of any exception that reaches the top."""
+    if isinstance(error, UnreachableError):
+        return EXIT_UNREACHABLE
     if isinstance(error, UsageError):
         return EXIT_USAGE
     if isinstance(error, KeyboardInterrupt):
@@ -94,7 +100,8 @@ def describe_error(error: BaseException) -> dict[str, str]:
     """An exception as text fields: code, message, where, expected, actual, hint. Empty where it does not say."""
     fields = {"code": "INTERNAL", "message": "", "where": "", "expected": "", "actual": "", "hint": ""}
     if isinstance(error, UsageError):
-        return fields | {"code": "USAGE", "message": error.message, "hint": error.hint}
+        code = "UNREACHABLE" if isinstance(error, UnreachableError) else "USAGE"
+        return fields | {"code": code, "message": error.message, "hint": error.hint}
     if isinstance(error, KeyboardInterrupt):
         return fields | {"code": "INTERRUPTED", "message": "interrupted"}
     from drafter_contracts.errors import ContractsError

@@ -7,6 +7,7 @@ import msgspec
 from drafter_contracts.engines import store
 from drafter_contracts.engines.local import kept
 from drafter_contracts.engines.local.folder import profiles_folder
+from drafter_contracts.engines.versions import version_key
 from drafter_contracts.errors import UnknownReleaseError
 
 TYPE_CHECKING = False
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from drafter_contracts.engines.profile import Profile
 
 SHIPPED, ADDED = "shipped", "added"
+#: Added by another version of the scanner, or damaged: not used.
+STALE = "stale"
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -36,10 +39,14 @@ def advice(release: str) -> str:
 
 
 def releases(engine: str) -> dict[str, str]:
-    """Every known release, oldest first, to `SHIPPED` or `ADDED`."""
-    found = dict.fromkeys(kept.added_releases(profiles_folder(), engine), ADDED)
-    found |= dict.fromkeys(store.releases(engine), SHIPPED)
-    return {release: found[release] for release in sorted(found, key=store.version_key)}
+    """Every release that is shipped or was added, oldest first, to `SHIPPED`, `ADDED` or `STALE`."""
+    folder = profiles_folder()
+    found = dict.fromkeys(store.releases(engine), SHIPPED)
+    for release in kept.added_releases(folder, engine):
+        if release not in found:
+            added = kept.read_added(folder, engine, release)
+            found[release] = ADDED if added is not None and added.current else STALE
+    return {release: found[release] for release in sorted(found, key=version_key)}
 
 
 def load(engine: str, release: str) -> Known:

@@ -7,6 +7,7 @@ harm runs in this process and can find the line; what it then says is its word a
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
@@ -38,6 +39,7 @@ def main() -> None:
     probe = _preload(request["probe"])
     sys.setrecursionlimit(_RECURSION)
     sys.dont_write_bytecode = True
+    gc.set_threshold(200_000, 50, 100)  # syntax trees are no cycles, and looking for some takes most of the parsing
     missing = confine.lock(memory=request["memory"], seconds=request["seconds"])
     if missing and not request["allow_unconfined"]:
         document: dict[str, object] = {"unconfined": missing}

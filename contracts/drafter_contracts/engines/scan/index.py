@@ -1,7 +1,7 @@
 """Which statement of a file binds which name, without executing anything.
 
 Branches of module-level `if` and `try` are kept with each statement, so that the one that would be taken can be
-chosen when the name is asked for. Annotations of functions are dropped: they decide nothing and import much.
+chosen when the name is asked for. Annotations of functions are passed over: they decide nothing and import much.
 """
 
 from __future__ import annotations
@@ -35,11 +35,8 @@ class ModuleIndex:
         self.names: dict[str, list[Definition]] = {}
         self.stars: list[ast.ImportFrom] = []
         self.flags = 0
-        for node in ast.walk(self.tree):  # a function's annotations decide nothing and import much
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                node.returns = None
-            elif isinstance(node, ast.arg):
-                node.annotation = None
+        self._functions: dict[tuple[int, str], int] = {}
+        self._first_lines: list[int] = []
         self._walk(self.tree.body, ())
         self._registrations()
 
@@ -78,6 +75,24 @@ class ModuleIndex:
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in functions:
                 for name in sorted(classes & set(_method_owners(functions[call.func.id]))):
                     self.names[name].append(Definition(node, (), mutates=True))
+
+    def def_line(self, first: int, name: str) -> int:
+        """Line of a function's `def`, where its code object names the line of its first decorator."""
+        if not self._functions:
+            for node in ast.walk(self.tree):
+                if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                    begin = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+                    self._functions[begin, node.name] = node.lineno
+        return self._functions.get((first, name), first)
+
+    def statement_line(self, line: int) -> int:
+        """First line of the innermost statement that a line belongs to, or the line itself outside all statements."""
+        if not self._first_lines:
+            found = sorted((n.lineno, n.end_lineno or n.lineno) for n in ast.walk(self.tree) if isinstance(n, ast.stmt))
+            self._first_lines = list(range(max((end for _, end in found), default=0) + 1))
+            for first, end in found:
+                self._first_lines[first : end + 1] = [first] * (end + 1 - first)
+        return self._first_lines[line] if line < len(self._first_lines) else line
 
     def users(self, name: str, line: int) -> list[str]:
         """Names whose defining statement stands before a line and reads `name` when executed, directly or not."""
@@ -137,6 +152,15 @@ def _method_owners(function: ast.FunctionDef) -> Iterator[str]:
             yield called.value.id
 
 
+def without_annotations(node: ast.AST) -> None:
+    """Take the annotations of functions out of a statement: they decide nothing and import much."""
+    for inner in ast.walk(node):
+        if isinstance(inner, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            inner.returns = None
+        elif isinstance(inner, ast.arg):
+            inner.annotation = None
+
+
 def immediate(node: ast.AST, *, annotations: bool = True) -> Iterator[ast.AST]:
     """Nodes that are evaluated when a statement is executed: everything but bodies of functions.
 
@@ -145,10 +169,11 @@ def immediate(node: ast.AST, *, annotations: bool = True) -> Iterator[ast.AST]:
         annotations: Whether annotations are evaluated too (they are not under `from __future__ import annotations`).
     """
     yield node
+    function = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
     for field, value in ast.iter_fields(node):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)) and field == "body":
+        if function and field in ("body", "returns"):
             continue
-        if field in ("annotation", "returns") and not annotations:
+        if field == "annotation" and (not annotations or isinstance(node, ast.arg)):
             continue
         for child in value if isinstance(value, list) else [value]:
             if isinstance(child, ast.AST):

@@ -9,7 +9,6 @@ library only.
 
 from __future__ import annotations
 
-import ast
 import importlib
 import sys
 from types import CodeType, FunctionType
@@ -116,12 +115,8 @@ class LazyRelease:
         if not code.co_filename.startswith(prefix):
             return {}
         path = code.co_filename.removeprefix(prefix)
-        line = code.co_firstlineno
-        for node in ast.walk(self.module(path)._index.tree):  # noqa: SLF001 - underscored for the release, not for us
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
-                if first == code.co_firstlineno and node.name == code.co_name:
-                    line = node.lineno
+        index = self.module(path)._index  # noqa: SLF001 - underscored for the release, not for us
+        line = index.def_line(code.co_firstlineno, code.co_name)
         return {"file": path, "function": code.co_qualname, "line": line}
 
     def close(self) -> None:

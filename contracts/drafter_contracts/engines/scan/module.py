@@ -6,7 +6,7 @@ import ast
 import builtins
 import contextlib
 
-from drafter_contracts.engines.scan.index import Definition, ModuleIndex, bound_names, immediate
+from drafter_contracts.engines.scan.index import Definition, ModuleIndex, bound_names, immediate, without_annotations
 from drafter_contracts.engines.scan.surroundings import MISSING
 
 TYPE_CHECKING = False
@@ -235,6 +235,7 @@ class LazyModule:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             self._names[name] = self._import(node, name)
             return
+        without_annotations(node)
         self._prepare(node)
         code = compile(ast.Module([node], []), self._names["__file__"], "exec", self._index.flags, dont_inherit=True)
         exec(code, self._names)  # noqa: S102 - inside the sandbox, this is the scanner's purpose

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import ast
-
 from drafter_contracts.engines.scan.module import LazyNamespace
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from types import TracebackType
 
 
 def raised_at(error: BaseException) -> dict[str, object]:
@@ -24,15 +20,7 @@ def raised_at(error: BaseException) -> dict[str, object]:
             found = {
                 "file": names.module._path,  # noqa: SLF001 - underscored for the release, not for us
                 "function": trace.tb_frame.f_code.co_qualname,
-                "line": _statement_line(names, trace),
+                "line": names.module._index.statement_line(trace.tb_lineno),  # noqa: SLF001 - as above
             }
         trace = trace.tb_next
     return found
-
-
-def _statement_line(names: LazyNamespace, trace: TracebackType) -> int:
-    line, first = trace.tb_lineno, 0
-    for node in ast.walk(names.module._index.tree):  # noqa: SLF001 - underscored for the release, not for us
-        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno):
-            first = max(first, node.lineno)
-    return first or line

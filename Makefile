@@ -66,6 +66,8 @@ profiles: $(VENV)/.dev
 docs: $(VENV)/.gate
 	$(BIN)/python -m drafter_contracts.rules.pages > docs/rules.md
 	$(BIN)/python -m drafter_contracts.numberings.document > docs/numberings.md
+	$(BIN)/python -m drafter_contracts.engines.coverage_page > docs/coverage.md
+	$(BIN)/python tests/write_sessions.py docs/upgrades.md
 
 clean:
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage .coverage.*

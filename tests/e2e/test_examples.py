@@ -41,3 +41,12 @@ def test_the_release_check_answers_with_the_worst(bench, path):
     assert both.returncode == 3
     assert both.stdout.count("sglang 0.5.12.post1") >= 1
     assert "REFUSE" in both.stdout
+
+
+@pytest.mark.parametrize(("after", "code"), [("0.5.23", 3), ("0.5.12.post1", 0)])
+def test_the_upgrade_check_stops_at_a_move(bench, path, after, code):
+    config_alone = os.path.join(bench.folder, "config-alone")
+    os.mkdir(config_alone)
+    shutil.copy(os.path.join(bench.right, "config.json"), config_alone)
+    about = ("KimiK25ForConditionalGeneration", "61", config_alone, bench.right)
+    assert run("check-upgrade.sh", "0.5.12.post1", after, *about, PATH=path).returncode == code

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from drafter_cli.terminal import wrap
+from drafter_contracts.engines.words import boundary_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -189,8 +190,8 @@ def answer_document(seen: Answer) -> dict[str, object]:
     return {
         "status": seen.kind,
         "text": seen.words(),
-        "boundaries": [tap.boundary for tap in effect.eager.taps] if effect is not None else [],
-        "replayed_boundaries": [tap.boundary for tap in replay.taps] if replay is not None else None,
+        "boundaries": boundary_names(effect.eager) if effect is not None else [],
+        "replayed_boundaries": boundary_names(replay) if replay is not None else None,
         "dropped": list(effect.eager.dropped) if effect is not None else [],
         "error": effect.eager.error if effect is not None else "",
         "reason": seen.reason,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from drafter_contracts import limits
 from drafter_contracts.engines.profile import ABSENT, BROKEN, FITTED, OPAQUE
 from drafter_contracts.expressions import evaluate_expression
-from drafter_contracts.layout import Tap, describe_taps
+from drafter_contracts.layout import RESIDUAL, Tap, describe_taps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
 
 #: A setter that is asked for something impossible raises before any weight is used; a forward pass minutes later.
 _WHEN = {"setter": "at start-up", "forward": "at the first batch"}
+
+
+#: A depth that no target has. It stands for one that is not known: boundaries near its end, its middle, third or
+#: quarter are named as expressions over N.
+UNKNOWN_DEPTH = 1_000_000
 
 
 # capture rules ------------------------------------------------------------------------------------------------------
@@ -128,9 +134,42 @@ def changed_parts(before: dict[str, str], after: dict[str, str]) -> list[str]:
 # what a launch captures ---------------------------------------------------------------------------------------------
 
 
+def boundary_name(boundary: int) -> int | str:
+    """A boundary as it is, or an expression over N where the depth is not known; "" for one that has no such name."""
+    if boundary <= limits.target_max_layers:
+        return boundary
+    anchors = {UNKNOWN_DEPTH: "N"} | {UNKNOWN_DEPTH // part: f"N//{part}" for part in (2, 3, 4)}
+    for anchor, name in anchors.items():
+        if abs(boundary - anchor) <= limits.layout_max_taps:
+            return name if boundary == anchor else f"{name}{boundary - anchor:+d}"
+    return ""
+
+
+def boundary_names(capture: Capture) -> list[int | str]:
+    """The boundaries that arrive, by name; empty if one of them has none."""
+    names = [boundary_name(tap.boundary) for tap in capture.taps]
+    return [] if "" in names else names
+
+
 def boundary_list(capture: Capture) -> str:
     """The boundaries that arrive, bare: "3, 31, 59"."""
-    return ", ".join(str(tap.boundary) for tap in capture.taps)
+    return ", ".join(map(str, boundary_names(capture))) or (_SPREAD if capture.taps else "")
+
+
+_SPREAD = "spread over the target's depth"
+
+
+def taps_words(capture: Capture) -> str:
+    """The states that arrive, in both numberings."""
+    if all(tap.boundary <= limits.target_max_layers for tap in capture.taps):
+        return describe_taps(capture.taps)
+    names = boundary_names(capture)
+    if not names:
+        return f"boundaries {_SPREAD}"
+    outputs = [str(boundary_name(tap.boundary - 1)) for tap in capture.taps]
+    states = sorted({tap.state for tap in capture.taps} - {RESIDUAL})
+    state = f", {', '.join(states)}" if states else ""
+    return f"boundaries {', '.join(map(str, names))} (outputs of layers {', '.join(outputs)}{state})"
 
 
 def capture_words(capture: Capture) -> str:
@@ -139,19 +178,19 @@ def capture_words(capture: Capture) -> str:
         asked = _asked(capture)
         return f"{capture.error} {_WHEN.get(capture.phase, capture.phase)}" + (f" (asked for {asked})" if asked else "")
     if capture.foreign:
-        return f"{capture.foreign} (at {describe_taps(capture.taps)})" if capture.taps else capture.foreign
+        return f"{capture.foreign} (at {taps_words(capture)})" if capture.taps else capture.foreign
     if not capture.dropped:
-        return describe_taps(capture.taps)
-    lost = ", ".join(str(boundary) for boundary in capture.dropped)
+        return taps_words(capture)
+    lost = ", ".join(str(boundary_name(boundary)) for boundary in capture.dropped)
     arrive = f"{len(capture.taps)} of {len(capture.requested)} states arrive"
-    return f"{describe_taps(capture.taps)}, {lost} dropped silently: {arrive}"
+    return f"{taps_words(capture)}, {lost} dropped silently: {arrive}"
 
 
 def _asked(capture: Capture) -> str:
     if not capture.requested or capture.phase == "setter":
         return ""
-    if min(capture.requested) < 0:
-        return "boundaries " + ", ".join(map(str, capture.requested))
+    if min(capture.requested) < 0 or max(capture.requested) > limits.target_max_layers:
+        return "boundaries " + ", ".join(str(boundary_name(b) or _SPREAD) for b in capture.requested)
     return describe_taps([Tap(boundary) for boundary in capture.requested])
 
 

@@ -12,6 +12,7 @@ from drafter_contracts.checkpoint.facts import DrafterFacts
 from drafter_contracts.engines.capture import find, read_ids
 from drafter_contracts.engines.profile import FITTED, Drafter, Profile
 from drafter_contracts.engines.ranges import Span
+from drafter_contracts.engines.words import UNKNOWN_DEPTH
 from drafter_contracts.layout import CaptureLayout, describe_taps
 from drafter_contracts.manifest import Manifest
 from drafter_contracts.rules import draft_class, draft_parts, fusion, vocabulary
@@ -117,7 +118,7 @@ class Fate(msgspec.Struct, frozen=True, omit_defaults=True):
         ids: Ids that the newer release reads from its config, or None.
         key: Where it reads them.
         target: The target as far as it is known.
-        layers: Depth that was taken.
+        layers: The target's depth, or None where it is not known.
         assumed: What was taken to be so, or "".
         moves: Target classes whose capture the upgrade changes; with a known target that one, changed or not.
         unmoved: Number of classes for which nothing changes, where every class was looked at.
@@ -137,7 +138,7 @@ class Fate(msgspec.Struct, frozen=True, omit_defaults=True):
     ids: tuple[int, ...] | None
     key: str
     target: Target
-    layers: int
+    layers: int | None
     assumed: str = ""
     moves: tuple[Move, ...] = ()
     unmoved: int = 0
@@ -220,7 +221,7 @@ def fate(
         ids,
         key,
         target,
-        layers,
+        target.layers,
         assumed if method else "",
         tuple(_grouped(found)),
         sum(1 for move in looked if not move.changes),
@@ -251,14 +252,10 @@ def _ids(before: Profile, after: Profile, facts: DrafterFacts, method: str) -> t
         reading = profile.readings.get(method)
         if reading is None or not reading.keys:
             continue
-        ids, key, _ = read_ids(reading, facts.config, n=_DEEP)
+        ids, key, _ = read_ids(reading, facts.config, n=UNKNOWN_DEPTH)
         if ids is not None and find(facts.config, key)[0]:
             return ids, key
     return None, ""
-
-
-#: A depth that no id is beyond, to read ids before the target's depth is known.
-_DEEP = 1_000_000
 
 
 def _move(before: Profile, after: Profile, name: str, question: Question, between: Sequence[Profile]) -> Move:

@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 
     from drafter_contracts.engines.profile import Drafter
 
-#: How much deeper than its ids reach a target is taken to be where its depth is not known.
-_ROOM = 8
-
 
 class Line(msgspec.Struct, frozen=True, omit_defaults=True):
     """What holds over releases that follow each other.
@@ -96,9 +93,8 @@ def runs(
 
 
 def depth_for(ids: Sequence[int]) -> tuple[int, str]:
-    """A depth at which these ids are layers in the middle of the target, and the words for that assumption."""
-    deepest = max((*ids, 0)) + 1
-    return deepest + _ROOM, f"a target of more than {deepest} layers"
+    """A depth for a target whose depth is not known, at which these ids lie inside it, and that assumption in words."""
+    return words.UNKNOWN_DEPTH, f"a target of more than {max(ids) + 1} layers" if ids else "a target of N layers"
 
 
 def ids_history(

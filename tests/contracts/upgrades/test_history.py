@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from drafter_contracts import limits
+from drafter_contracts.checkpoint.facts import DrafterFacts
+from drafter_contracts.engines import words
 from drafter_contracts.engines.profile import (
     BROKEN,
     FITTED,
@@ -21,6 +26,8 @@ from drafter_contracts.engines.profile import (
     Source,
 )
 from drafter_contracts.engines.store import load_profile
+from drafter_contracts.expressions import evaluate_expression
+from drafter_contracts.upgrades.answer import Question, answer
 from drafter_contracts.upgrades.history import class_history, ids_history, methods_of, rule_history
 from drafter_contracts.upgrades.sentence import sentence
 
@@ -159,6 +166,37 @@ def test_without_a_depth_the_ids_are_taken_to_lie_inside_and_that_is_said():
     history = story(STORY[-1:], layers=None)
     assert history.assumed == "a target of more than 59 layers"
     assert told(history) == [("0.5.14", "boundaries 2, 30, 58 (outputs of layers 1, 29, 57)")]
+
+
+def test_what_depends_on_a_depth_that_is_not_known_is_told_as_expressions():
+    sticky = msgspec.structs.replace(ONE_MORE, sticky=True)
+    first, second = story((STORY[2], release("0.5.11", sticky, graphs="default")), layers=None).lines
+    replay = "CUDA graphs replay the default, boundaries 2, N//2, N-3 (outputs of layers 1, N//2-1, N-4)"
+    assert first.text == f"boundaries 3, 31, 59 (outputs of layers 2, 30, 58) in eager execution; {replay}"
+    assert second.text.startswith(
+        "boundaries 2, 3, 31, 59, N//2, N-3 (outputs of layers 1, 2, 30, 58, N//2-1, N-4) in eager"
+    )
+    deaf = story((release("1", ONE_MORE, reading=IdReading()),), layers=None).lines[0]
+    assert deaf.text.endswith("boundaries 2, N//2, N-3 (outputs of layers 1, N//2-1, N-4)")
+
+
+@given(st.integers(0, limits.target_max_layers))
+def test_boundaries_of_targets_that_exist_are_numbers(boundary):
+    assert words.boundary_name(boundary) == boundary
+
+
+@pytest.mark.parametrize("expression", ["N", "N-1", "N-3", "N//2", "N//2+1", "N//3-2", "N//4"])
+def test_boundaries_of_a_target_of_unknown_depth_are_expressions(expression):
+    assert words.boundary_name(evaluate_expression(expression, words.UNKNOWN_DEPTH)) == expression
+
+
+def test_layers_spread_over_a_depth_that_is_not_known_have_no_numbers():
+    spread = IdReading(keys=("ids",), missing="formula")
+    profile = msgspec.structs.replace(release("1", ONE_MORE, method="DFLASH"), readings={"DFLASH": spread})
+    facts = DrafterFacts("", "DFLASH", config={"num_hidden_layers": 5})
+    seen = answer(profile, Question(NAME, "DFLASH", words.UNKNOWN_DEPTH, facts))
+    assert seen.words() == "boundaries spread over the target's depth"
+    assert answer(profile, Question(NAME, "DFLASH", 36, facts)).boundaries == "2, 10, 18, 26, 34"
 
 
 def test_ids_are_written_where_the_release_takes_them():

@@ -55,17 +55,21 @@ def _target_lines(profile: Profile, architecture: str) -> list[str]:
     """Target classes grouped by what they do: many share one rule."""
     groups: dict[tuple[tuple[str, int], ...], list[str]] = {}
     for name, methods in sorted(profile.targets.items()):
-        if architecture in ("", name):
+        shown = name not in profile.drafters if not architecture else name == architecture
+        if shown:
             groups.setdefault(tuple(sorted(methods.items())), []).append(name)
     lines = []
     for rules, names in sorted(groups.items(), key=lambda item: item[1]):
         if not rules and not architecture:
             continue
         lines.append(f"  {', '.join(names)}")
+        if architecture in profile.drafters:
+            lines.append("    a drafter class of this release, not a target")
+            continue
         lines += [f"    {method}: {describe_rule(profile.rules[index])}" for method, index in rules]
         if not rules:
             lines.append("    no capture hook: no drafter that reads aux hidden states can be served")
-    hookless = sum(1 for methods in profile.targets.values() if not methods)
+    hookless = sum(1 for name, methods in profile.targets.items() if not methods and name not in profile.drafters)
     if hookless and not architecture:
         lines.append(f"  and {hookless} classes without any capture hook")
     return lines

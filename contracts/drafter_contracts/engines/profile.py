@@ -286,7 +286,8 @@ class Profile(msgspec.Struct, frozen=True, omit_defaults=True):
         graphs: Method to what graph replay captures.
         rules: Distinct capture rules; targets refer to them by index.
         targets: Target architecture to method to index into `rules`. An architecture that the release registers
-            without any capture hook has an empty mapping; one that it does not register is absent.
+            without any capture hook has an empty mapping, and so have drafter classes, which are no targets whatever
+            they inherit; one that it does not register is absent.
         drafters: Drafter architecture to what its class does.
         buffers: Method to how wide the engine's own buffers for captured states are; absent where no function of the
             release computes that.
@@ -316,7 +317,9 @@ class Profile(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"{self.engine} {self.release}"
 
     def capture_method(self, architecture: str, method: str) -> CaptureMethod | None:
-        """The rule of a target class for a method, or None if the class has no hook (or is not registered)."""
+        """The rule of a target class for a method; None if it has no hook, is a drafter or is not registered."""
+        if architecture in self.drafters:  # documents of earlier scans have rules of setters that drafters inherit
+            return None
         index = self.targets.get(architecture, {}).get(method)
         return None if index is None else self.rules[index]
 

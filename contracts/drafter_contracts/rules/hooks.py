@@ -27,7 +27,7 @@ def no_hook(s: Situation) -> Outcome:
     """The target class has no capture hook for the method, or the release does not know the class."""
     if not s.method or s.capture_off or s.profile is None or s.target is None or not s.profile.targets:
         return None
-    if not s.target.architecture:
+    if not s.target.architecture or s.target.architecture in s.profile.drafters:
         return None
     if s.rule is not None:
         return ()

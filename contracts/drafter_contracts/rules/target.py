@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from drafter_contracts.rules.draft_class import num_target_layers
-from drafter_contracts.rules.rule import Rule, drafter
+from drafter_contracts.rules.rule import Rule, drafter, engine, target_class
 from drafter_contracts.verdict import NOTE, REFUSE, UNKNOWN, WARN, Finding
 
 TYPE_CHECKING = False
@@ -43,6 +43,26 @@ def readable(s: Situation) -> Outcome:
             actual=why,
             source=s.serving.target_path,
             remedy="Give --target with a directory that has the target's config.json, or fetch it into the Hub cache.",
+        ),
+    )
+
+
+def is_drafter(s: Situation) -> Outcome:
+    """The target's class is one that the release serves as a target."""
+    if not s.serving.speculation.algorithm or s.profile is None or s.target is None or not s.target.architecture:
+        return None
+    if s.target.architecture not in s.profile.drafters:
+        return ()
+    return (
+        Finding(
+            "TARGET_IS_DRAFTER",
+            REFUSE,
+            f"{target_class(s)} is a drafter class of {engine(s)}, not a target: {drafter(s)} cannot draft for it",
+            expected="the class of a whole model",
+            actual=f"{target_class(s)}, which drafts ({s.profile.drafters[s.target.architecture].kind})",
+            source=s.target.source or s.serving.target_path,
+            remedy="Give the model that this drafter was trained for as the model of the launch; a drafter goes into"
+            " --speculative-draft-model-path.",
         ),
     )
 
@@ -226,6 +246,15 @@ RULES = (
         "https://github.com/sgl-project/sglang/blob/v0.5.9/python/sglang/srt/models/llama.py",
         ("R06",),
         readable,
+    ),
+    Rule(
+        "TARGET_IS_DRAFTER",
+        "The target's class is no drafter class",
+        "A drafter's directory given as the model: MTP, NextN and EAGLE classes inherit a target's setters and run one "
+        "layer, so that nothing that was trained on a target's layers can be served from them.",
+        "https://github.com/sgl-project/sglang/blob/v0.5.9/python/sglang/srt/models/deepseek_nextn.py",
+        ("R06",),
+        is_drafter,
     ),
     Rule(
         "TARGET_ARCHITECTURE",

@@ -28,6 +28,20 @@ def test_each_recorded_fact_of_the_target_is_compared(scene, record, code, sever
     assert scene.codes() == {code: severity}
 
 
+def test_a_drafter_class_as_the_target_is_refused_and_not_blamed_on_a_missing_hook(scene):
+    scene.edit("target", architecture="LlamaForCausalLMEagle3")
+    finding = scene.finding("TARGET_IS_DRAFTER")
+    assert finding.severity == REFUSE
+    assert "LlamaForCausalLMEagle3 is a drafter class of sglang 9.9.9, not a target" in finding.message
+    assert not {"CAPTURE_NO_HOOK", "CAPTURE_BROKEN", "CAPTURE_OPAQUE", "CAPTURE_UNCOMPUTED"} & set(scene.codes())
+
+
+def test_a_rule_that_an_older_profile_has_for_a_drafter_class_counts_for_nothing(scene):
+    scene.targets = {"LlamaForCausalLM": {"EAGLE3": 0}, "LlamaForCausalLMEagle3": {"EAGLE3": 0}}
+    assert scene.profile().capture_method("LlamaForCausalLM", "EAGLE3") is not None
+    assert scene.profile().capture_method("LlamaForCausalLMEagle3", "EAGLE3") is None
+
+
 def test_a_target_that_is_the_recorded_one_is_allowed(scene):
     scene.edit("target", tokenizer_sha256="1" * 64)
     scene.manifest = recorded(

@@ -33,10 +33,10 @@ def assemble(tree: SourceTree, *, allow_unconfined: bool = False) -> Profile:
     Raises:
         ScanError: A part failed.
     """
-    captured, used = _part(targets.derive, tree, allow_unconfined=allow_unconfined)
-    read, files = _part(readings.derive, tree, allow_unconfined=allow_unconfined)
+    drafting, used = _part(drafters.derive, tree, allow_unconfined=allow_unconfined)
+    captured, files = _part(targets.derive, tree, drafting.drafters, allow_unconfined=allow_unconfined)
     used |= files
-    drafting, files = _part(drafters.derive, tree, allow_unconfined=allow_unconfined)
+    read, files = _part(readings.derive, tree, allow_unconfined=allow_unconfined)
     used |= files
     launched, files = _part(launch.derive, tree, allow_unconfined=allow_unconfined)
     used |= files
@@ -73,7 +73,7 @@ def assemble(tree: SourceTree, *, allow_unconfined: bool = False) -> Profile:
 
 
 def _part(
-    derive: Callable[..., tuple[Part, set[str]]], tree: SourceTree, *, allow_unconfined: bool
+    derive: Callable[..., tuple[Part, set[str]]], tree: SourceTree, *more: object, allow_unconfined: bool
 ) -> tuple[Part, set[str]]:
     """One part of the scan.
 
@@ -84,7 +84,7 @@ def _part(
         ScanError: The part failed, or what the child says cannot be read as an answer.
     """
     try:
-        return derive(tree, allow_unconfined=allow_unconfined)
+        return derive(tree, *more, allow_unconfined=allow_unconfined)
     except ScanError:
         raise
     except Exception as error:

@@ -11,6 +11,8 @@ from drafter_contracts.errors import ScanError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from drafter_contracts.engines.scan.tree import SourceTree
 
 
@@ -33,11 +35,15 @@ class Targets(msgspec.Struct, frozen=True):
     targets: dict[str, dict[str, int]]
 
 
-def derive(tree: SourceTree, *, allow_unconfined: bool = False) -> tuple[Targets, set[str]]:
-    """Study every registered class of a release.
+def derive(
+    tree: SourceTree, drafters: Iterable[str] = (), *, allow_unconfined: bool = False
+) -> tuple[Targets, set[str]]:
+    """Study every registered class of a release that can be a target.
 
     Args:
         tree: The release.
+        drafters: Classes that are drafters. Some inherit a target's setter, which nothing ever calls on them: they
+            are listed without any method.
         allow_unconfined: See `sandbox.run_probe`.
 
     Returns:
@@ -46,7 +52,7 @@ def derive(tree: SourceTree, *, allow_unconfined: bool = False) -> tuple[Targets
     Raises:
         ScanError: The scan failed, or a file of `models/` cannot tell which classes it registers.
     """
-    answer = run_probe("targets", tree.sources(), {}, allow_unconfined=allow_unconfined)
+    answer = run_probe("targets", tree.sources(), {"drafters": sorted(drafters)}, allow_unconfined=allow_unconfined)
     try:
         subjects = msgspec.convert(answer["architectures"], dict[str, Subject])
         failed = msgspec.convert(answer["failed"], dict[str, str])

@@ -227,6 +227,13 @@ def test_classes_without_a_hook_are_registered_all_the_same():
     assert "distributed/parallel_state.py" not in files  # its process groups are replaced, not executed
 
 
+def test_a_drafter_class_that_inherits_a_setter_is_no_target():
+    extra = "\nclass ToyNextN(ToyForCausalLM):\n    pass\n\nEntryClass = [ToyForCausalLM, ToyNextN]\n"
+    captured, _ = derive(release(model(extra=extra)), ["ToyNextN"])
+    assert captured.targets["ToyNextN"] == {}
+    assert set(captured.targets["ToyForCausalLM"]) == {"EAGLE3"}
+
+
 @pytest.mark.parametrize("broken", ["EntryClass = [Missing]\n", "EntryClass = 1 / 0\n"])
 def test_an_entry_class_that_cannot_be_built_fails_the_scan(broken):
     from drafter_contracts.errors import ScanError

@@ -15,7 +15,7 @@ from drafter_contracts.engines.scan.standins import Module, ModuleList
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from drafter_contracts.engines.scan.lazy import LazyRelease
 
@@ -256,15 +256,24 @@ def _habits(subject: Subject, setter: str, log: list[str], n: int) -> dict[str, 
 
 
 def probe(release: LazyRelease, payload: dict[str, object]) -> dict[str, object]:
-    """Experiments on every registered class, or on those that `payload["architectures"]` names."""
+    """Experiments on every registered class that can be a target.
+
+    Args:
+        release: The release.
+        payload: "architectures": only these classes; "drafters": classes that are drafters, so that a setter which
+            they inherit is never called: nothing is tried on them.
+
+    Returns:
+        "architectures": class to its file and, by method, what `study` gives; "failed": files to the reason why their
+        classes cannot be told.
+    """
     builder = world.install(release)
     found, failed = census.entry_classes(release)
-    wanted = payload.get("architectures") or sorted(found)
+    wanted: Iterable[str] = payload.get("architectures") or sorted(found)  # type: ignore[assignment]
+    passed_over: Iterable[str] = payload.get("drafters", ())  # type: ignore[assignment]
     answer: dict[str, object] = {}
-    for name in wanted:  # type: ignore[attr-defined]
+    for name in wanted:
         path, cls = found[name]
-        methods = {
-            method: study(release, builder, cls, method) for method, setter in SETTERS.items() if hasattr(cls, setter)
-        }
-        answer[name] = {"file": path, "methods": methods}
+        hooks = () if name in passed_over else [(m, setter) for m, setter in SETTERS.items() if hasattr(cls, setter)]
+        answer[name] = {"file": path, "methods": {method: study(release, builder, cls, method) for method, _ in hooks}}
     return {"architectures": answer, "failed": failed}

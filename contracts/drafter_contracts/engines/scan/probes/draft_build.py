@@ -7,6 +7,7 @@ import re
 from drafter_contracts.engines.scan.probes.layers import (
     RECORD,
     WIDTH,
+    DraftDict,
     Leaf,
     Tensor,
     is_embedding,
@@ -14,11 +15,14 @@ from drafter_contracts.engines.scan.probes.layers import (
     is_norm,
     reach,
 )
-from drafter_contracts.engines.scan.probes.recording import RecordingConfig
+from drafter_contracts.engines.scan.probes.readings import put
+from drafter_contracts.engines.scan.probes.recording import ITSELF, TEXT_PART, RecordingConfig
 from drafter_contracts.engines.scan.standins import Standin
 
 #: Names under which drafters keep the layer that takes the target's states in.
-FUSION_NAMES = ("fc", "eh_proj", "main_proj", "input_proj", "pre_projection", "hidden_proj", "embedding_proj")
+FUSION_NAMES = ("fc", "eh_proj", "main_proj", "input_proj", "pre_projection", "hidden_proj", "embedding_proj", "h_proj")
+#: Those that take the target's state alone; the token's embedding has a layer of its own.
+LONE_NAMES = ("h_proj",)
 #: Numbers that the drafter's config of every run has; sizes differ so that they can be told apart.
 HIDDEN, OTHER_WIDTH = 64, 96
 BASE: dict[str, object] = {
@@ -35,9 +39,16 @@ MORE: dict[str, object] = {
     "n_shared_experts": 1, "num_nextn_predict_layers": 1, "layer_norm_eps": 1e-6, "norm_eps": 1e-6,
     "partial_rotary_factor": 1.0, "markov_rank": 4, "markov_head_type": "vanilla", "block_size": 4,
     "enable_confidence_head": True, "hybrid_override_pattern": "*", "sliding_window": 128,
+    "hidden_activation": "gelu_pytorch_tanh",
     "decoder_sparse_step": 1, "mlp_only_layers": [], "norm_topk_prob": True, "shared_expert_intermediate_size": 0,
     "routed_scaling_factor": 1.0, "scoring_func": "sigmoid", "topk_method": "noaux_tc", "rope_interleave": True,
-    "use_gemma_norm": False, "layer_types": ["full_attention"] * 8, "layers_block_type": ["attention"] * 8,
+    "mtp_hybrid_override_pattern": "*", "use_gemma_norm": False,
+    "layer_types": ["full_attention"] * 8, "layers_block_type": ["attention"] * 8,
+}  # fmt: skip
+#: Geometry of a LiLiCorr head.
+LATTICE: dict[str, object] = {
+    "lilicorr_candidate_topk": 4, "lilicorr_hidden_size": 0, "lilicorr_num_layers": 1, "lilicorr_num_heads": 8,
+    "lilicorr_mlp_ratio": 2.0, "lilicorr_factor_dim": 8, "lilicorr_vector_eps": 1e-6, "lilicorr_logit_scale": 1.0,
 }  # fmt: skip
 #: What a config needs besides to be that of a block drafter; tried in turn where a class refuses a plain one.
 PRESETS: tuple[dict[str, object], ...] = (
@@ -45,10 +56,13 @@ PRESETS: tuple[dict[str, object], ...] = (
     {"markov_rank": 4, "markov_head_type": "vanilla", "block_size": 4, "enable_confidence_head": True},
     {"dflash_config": {"selector_rank": 4, "selector_top_k": 2}, "block_size": 4},
     {"markov_rank": 4, "markov_head_type": "vanilla", "block_size": 4, "dflash_config": {"target_layer_ids": [0]}},
+    {"dflash_config": LATTICE, "block_size": 4},
+    {"layer_types": ["sliding_attention"]},
+    {"model_type": "bailing_hybrid"},
 )
 #: Names of decoder layers.
 _LAYERS = r"layers?\.|midlayer|stages|decoder|block"
-_MISSING = re.compile(r"config has no attribute '(\w+)'")
+_MISSING = re.compile(r"config has no attribute '([\w.]+)'")
 
 
 class Built:
@@ -59,6 +73,7 @@ class Built:
         error: Why there is none: "ValueError: ...".
         config: Its config.
         log: Keys that were read, dotted.
+        hidden: The drafter's own width by its config.
     """
 
     def __init__(self, cls: type, values: dict[str, object]) -> None:
@@ -67,7 +82,7 @@ class Built:
         self.model: object = None
         self.error = ""
         width = values.get("hidden_size")
-        WIDTH[0] = width if isinstance(width, int) else HIDDEN
+        self.hidden = WIDTH[0] = width if isinstance(width, int) else HIDDEN
         RECORD.reset()
         try:
             self.model = cls(config=self.config, quant_config=None)
@@ -86,7 +101,7 @@ class Built:
         found = [(n, one) for n, one in linear if n.rpartition(".")[2] in FUSION_NAMES]
         found.sort(key=lambda item: (FUSION_NAMES.index(item[0].rpartition(".")[2]), item[0].count("."), item[0]))
         if not found:
-            found = [(n, one) for n, one in linear if _fuses(one) and not re.search(_LAYERS, n)]
+            found = [(n, one) for n, one in linear if _fuses(one, self.hidden) and not re.search(_LAYERS, n)]
         return found[0] if found else None
 
     def width(self) -> int | None:
@@ -116,14 +131,15 @@ class Built:
             return None
         owner = self.model
         for part in found[0].split(".")[:-1]:
-            owner = owner[int(part)] if part.isdigit() else getattr(owner, part)  # type: ignore[index]
+            key = part if isinstance(owner, DraftDict) else int(part) if part.isdigit() else None
+            owner = getattr(owner, part) if key is None else owner[key]  # type: ignore[index]
         return owner
 
 
-def _fuses(leaf: Leaf) -> bool:
+def _fuses(leaf: Leaf, width: int) -> bool:
     """Whether a linear layer takes several states of the drafter's width and gives one."""
     size = leaf.in_size
-    return leaf.out_size == HIDDEN and isinstance(size, int) and size > HIDDEN and size % HIDDEN == 0
+    return leaf.out_size == width and isinstance(size, int) and size > width and size % width == 0
 
 
 def run_forward(built: Built, incoming: int) -> tuple[bool, str, str]:
@@ -187,14 +203,31 @@ def _complete(cls: type, values: dict[str, object], failures: dict[str, str]) ->
         failures.clear()
         built = Built(cls, made)
         missing = next((found for text in (built.error, *failures.values()) if (found := _MISSING.search(text))), None)
-        if missing is None or missing[1] in made:
+        if missing is None or stated(made, missing[1]):
             break
-        made[missing[1]] = MORE[missing[1]] if missing[1] in MORE else guess(missing[1])
+        name = missing[1].rpartition(".")[2]
+        made = put(made, missing[1], MORE[name] if name in MORE else guess(name))
     return made, built
+
+
+def stated(config: dict[str, object], dotted: str) -> bool:
+    """Whether a config has a dotted key."""
+    value: object = config
+    for part in dotted.split("."):
+        if not isinstance(value, dict) or part not in value:
+            return False
+        value = value[part]
+    return True
 
 
 def guess(name: str) -> object:
     """A value for a key that a class insists on, by its name."""
+    if name == TEXT_PART:
+        return dict(BASE)
+    if name.startswith("get_"):
+        return ITSELF
+    if name.endswith("hidden_size"):
+        return HIDDEN
     if name.startswith(("use_", "enable_", "has_", "is_", "norm_")):
         return False
     if name.endswith("eps"):

@@ -50,7 +50,7 @@ class Worker:
         method: Algorithm the worker runs ("EAGLE3", "EAGLE").
 
     Raises:
-        LookupError: There is no such statement.
+        LookupError: There is no such statement, or no such algorithm.
     """
 
     def __init__(self, release: LazyRelease, path: str, method: str) -> None:
@@ -61,7 +61,10 @@ class Worker:
         self.site = found[0]
         self._step, self._names = compile_site(release, self.site)
         algorithms = release.module("speculative/spec_info.py").SpeculativeAlgorithm
-        self._algorithm = getattr(algorithms, "from_string")(method)  # noqa: B009 - an object of the release
+        try:
+            self._algorithm = getattr(algorithms, "from_string")(method)  # noqa: B009 - an object of the release
+        except Exception as error:
+            raise LookupError(f"the release has no algorithm {method}") from error
 
     def share(self, built: Built, *, mapped: bool) -> dict[str, str]:
         """Whose embeddings and head the drafter has afterwards.

@@ -77,6 +77,16 @@ def _named(cls: type, args: tuple[object, ...], kwargs: dict[str, object]) -> di
     return {**given, **dict(zip(names, args, strict=False)), **kwargs}
 
 
+class PreTrained(DraftModule):
+    """A class that takes transformers.PreTrainedModel's place."""
+
+    def __init__(self, config: object = None, *_args: object, **_kwargs: object) -> None:
+        self.config = config
+
+    def post_init(self) -> None:
+        """Initial values and tied weights: nothing that is looked at here."""
+
+
 def install(release: LazyRelease) -> Builder:
     """Put the stand-ins in place; before anything of the release is looked up."""
     builder = Builder()
@@ -90,7 +100,7 @@ def install(release: LazyRelease) -> Builder:
     for name in ("Linear", "Embedding", "LayerNorm", "GRU"):
         release.foreign(f"torch.nn.{name}", _torch_layer(name))
     for name in ("transformers.PreTrainedModel", "transformers.modeling_utils.PreTrainedModel"):
-        release.foreign(name, DraftModule)
+        release.foreign(name, PreTrained)
     release.foreign("sglang.kernels.fused_op.BaseFusedOp", DraftModule)
     release.foreign("torch.Tensor", Tensor)
     release.foreign("torch.cat", concatenate)

@@ -10,7 +10,16 @@ import ast
 import re
 
 from drafter_contracts.engines.scan.probes import draft_weights, draft_world, structs, world
-from drafter_contracts.engines.scan.probes.draft_build import BASE, HIDDEN, OTHER_WIDTH, Built, complete, run_forward
+from drafter_contracts.engines.scan.probes.draft_build import (
+    BASE,
+    HIDDEN,
+    LONE_NAMES,
+    OTHER_WIDTH,
+    Built,
+    complete,
+    run_forward,
+    stated,
+)
 from drafter_contracts.engines.scan.probes.draft_rewrites import rewrites
 from drafter_contracts.engines.scan.probes.readings import put
 
@@ -156,23 +165,27 @@ class DraftClass:
         fusion = self.plain.fusion()
         if width is None or fusion is None:
             return {"failure": "no layer that takes the target's states in is known by name"}
-        keys = self._keys()
+        aux = self.takes_aux(width)
+        bases = [base.__name__ for base in self.cls.__mro__]
+        # A target's own MTP layers read its checkpoint's keys, which are nobody's to set for a drafter.
+        keys = self._keys() if aux or any("Eagle" in name for name in (self.name, *bases)) else sorted(self.plain.log)
+        widths = keys if aux else [key for key in keys if key.endswith("hidden_size")]
         seen: dict[str, object] = {
             "fusion": fusion[0],
-            "bases": [base.__name__ for base in self.cls.__mro__],
+            "bases": bases,
             "columns": width,
             "keys": sorted(key for key in keys if not key.endswith((".*", ".x")) and not key.startswith(_ROPE)),
-            "bias": self._bias(keys if self.takes_aux(width) else []),
-            "widths": self._widths(keys if self.takes_aux(width) else ["hidden_size"]),
+            "bias": self._bias(keys if aux else []),
+            "widths": self._widths(widths),
         }
         switches: list[dict[str, object]] = []
-        if self.takes_aux(width):
+        if aux:
             counts = seen["counts"] = self._counts(keys)
             switches = self._switches(keys)
             lists = [str(one)[4:-1] for one in counts["order"] if str(one).startswith("len(")]  # type: ignore[attr-defined]
             seen["bounds"] = self._bounds(keys, lists)
-            stated: dict[str, object] = {lists[0]: SEVEN} if lists else {}
-            seen["layers"] = {str(n): self.with_keys({**stated, "num_hidden_layers": n}).error for n in (1, 2, 3)}
+            given: dict[str, object] = {lists[0]: SEVEN} if lists else {}
+            seen["layers"] = {str(n): self.with_keys({**given, "num_hidden_layers": n}).error for n in (1, 2, 3)}
             seen["forward"] = self._forward(counts)
         seen["switches"] = switches
         seen["weights"] = self._weights(groups, switches)
@@ -181,7 +194,9 @@ class DraftClass:
 
     def takes_aux(self, columns: int) -> bool:
         """Whether this may be a class that is fed captured states, rather than an embedding and one state."""
-        return columns != 2 * HIDDEN or bool(_AUX.search(self.name))
+        fusion = self.plain.fusion()
+        lone = fusion is not None and fusion[0].rpartition(".")[2] in LONE_NAMES
+        return (columns != 2 * HIDDEN and not lone) or bool(_AUX.search(self.name))
 
     def _keys(self) -> list[str]:
         """Keys that are read at the top, and below the objects that the class looks into."""
@@ -228,11 +243,11 @@ class DraftClass:
 
         order = sorted(sources, key=lambda one: (-wins(one), one))
         empty = {k: self._columns_for(k, []) for k in lists}
-        stated = any(_stated(self.base, str(one).removeprefix("len(").removesuffix(")")) for one in order)
+        literal = any(stated(self.base, str(one).removeprefix("len(").removesuffix(")")) for one in order)
         return {
             "base": base,
             "order": order,
-            "stated": stated,
+            "stated": literal,
             "empty": {k: (v or 0) // HIDDEN for k, v in empty.items()},
         }
 
@@ -343,16 +358,6 @@ class DraftClass:
         if _ABSENT not in changes.values():
             return self.with_keys(changes)
         return Built(self.cls, {key: value for key, value in self.base.items() if key not in changes})
-
-
-def _stated(config: dict[str, object], dotted: str) -> bool:
-    """Whether a config has a dotted key."""
-    value: object = config
-    for part in dotted.split("."):
-        if not isinstance(value, dict) or part not in value:
-            return False
-        value = value[part]
-    return True
 
 
 _ABSENT = object()

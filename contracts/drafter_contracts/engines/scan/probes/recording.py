@@ -8,6 +8,11 @@ from __future__ import annotations
 
 import copy
 
+#: Value of a key that stands for a method of the config which hands out the config itself.
+ITSELF = "<the config itself>"
+#: The part of a multimodal config that describes the language model.
+TEXT_PART = "text_config"
+
 
 class RecordingDict(dict):  # type: ignore[type-arg]
     """A nested object of a config: a dictionary that records which of its keys are asked for."""
@@ -47,23 +52,27 @@ class RecordingConfig:
     Args:
         values: The keys. Nested dictionaries are recorded too.
         log: Receives the dotted path of every key that is asked for.
+        path: Where this config lies in another one: "text_config.", or "" for the whole.
     """
 
     _values: dict[str, object]
     _log: set[str]
+    _path: str
 
-    def __init__(self, values: dict[str, object], log: set[str]) -> None:
-        object.__setattr__(self, "_values", {key: wrap(value, log, key) for key, value in values.items()})
+    def __init__(self, values: dict[str, object], log: set[str], path: str = "") -> None:
+        object.__setattr__(self, "_values", {key: wrap(value, log, path + key) for key, value in values.items()})
         object.__setattr__(self, "_log", log)
+        object.__setattr__(self, "_path", path)
 
     def __getattr__(self, name: str) -> object:
         if name.startswith("__"):
             raise AttributeError(name)
-        self._log.add(name)
+        self._log.add(self._path + name)
         try:
-            return self._values[name]
+            value = self._values[name]
         except KeyError:
-            raise AttributeError(f"config has no attribute '{name}'") from None
+            raise AttributeError(f"config has no attribute '{self._path}{name}'") from None
+        return (lambda *_args, **_kwargs: self) if value is ITSELF else value
 
     def __setattr__(self, name: str, value: object) -> None:
         self._values[name] = value
@@ -88,8 +97,8 @@ class RecordingConfig:
         """The keys."""
         return dict(self._values)
 
-    def __deepcopy__(self, memo: object) -> RecordingConfig:
-        made = RecordingConfig({}, self._log)
+    def __deepcopy__(self, memo: object = None) -> RecordingConfig:
+        made = RecordingConfig({}, self._log, self._path)
         object.__setattr__(made, "_values", copy.copy(self._values))
         return made
 
@@ -97,7 +106,9 @@ class RecordingConfig:
 
 
 def wrap(value: object, log: set[str], path: str) -> object:
-    """A value of a config, recording if it is a dictionary."""
+    """A value of a config, recording if it is a dictionary; the text part is a config itself, as in transformers."""
+    if path == TEXT_PART and isinstance(value, dict):
+        return RecordingConfig(value, log, f"{path}.")
     if isinstance(value, dict) and not isinstance(value, RecordingDict):
         return RecordingDict(value, log, path)
     return value

@@ -89,6 +89,8 @@ class Bench:
         self.wrong = write_drafter(os.path.join(folder, "wrong"), ids=[-1, 2, 30])
         self.binaries = make_environment(os.path.join(folder, "environment"), RELEASE)
         self.python = os.path.join(self.binaries, "python")
+        library = os.path.join(folder, "environment", "lib")
+        self.package = os.path.join(library, os.listdir(library)[0], "site-packages", "sglang")
         self.record = os.path.join(folder, "record.json")
 
     def launch(self, drafter: str, *more: str, python: str = "") -> list[str]:

@@ -49,8 +49,8 @@ class Differences(msgspec.Struct, frozen=True):
 
     @property
     def files(self) -> tuple[str, ...]:
-        """All of them, sorted."""
-        return tuple(sorted((*self.changed, *self.missing, *self.added)))
+        """All of them, the most telling first."""
+        return (*sorted(self.added), *sorted(self.changed), *sorted(self.missing))
 
     def describe(self, release: str) -> str:
         """In words: "2 files differ from the 0.5.9 release: models/deepseek_v2.py, models/mine.py (new)"."""

@@ -146,7 +146,7 @@ def test_a_kept_profile_that_cannot_be_trusted_is_derived_again(engine, folder, 
         os.remove(engine.path("kernels/new.py"))
     Path(path).write_bytes(data)
     if spoil == "others":
-        os.chmod(path, 0o666)
+        Path(path).chmod(0o622)
     if spoil == "folder":
         os.remove(path)
         os.mkdir(path)

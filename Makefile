@@ -5,11 +5,14 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	"$$p" -c 'import sys; raise SystemExit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$p"; break; }; done)
 VENV ?= .venv
 BIN = $(VENV)/bin
-# Tests run in this many processes.
+# Tests and scans run in this many processes.
 WORKERS ?= 2
-# The engine releases whose profiles are shipped.
-RELEASES = 0.4.6.post5 0.5.2 0.5.9 0.5.12.post1 0.5.15 0.5.23
-PROFILES = contracts/drafter_contracts/engines/data/sglang
+# The engine releases whose profiles are shipped, their wheels (the conformance tests' cache), and what scans give.
+STABLE = contracts/stable-releases/sglang.txt
+WHEELS ?= $(or $(DRAFTERS_WHEEL_CACHE),$(HOME)/.cache/drafter-registry/wheels)
+SCANNED = .cache/profiles/sglang
+ENGINES = contracts/drafter_contracts/engines
+SCANNER = $(shell find $(ENGINES)/scan -name '*.py' -o -name '*.probe') $(addprefix $(ENGINES)/,profile.py launch_rules.py capture.py)
 # Python of an environment with SGLang installed, for `make bench` (optional).
 SGLANG_PYTHON ?=
 
@@ -20,7 +23,7 @@ help:
 	@echo 'make demo       the incident, told by the gate itself (offline after set-up, under a minute)'
 	@echo 'make test       lint, types, import rules, and all tests with coverage'
 	@echo 'make lint       ruff, mypy and import-linter alone'
-	@echo 'make bench      start-up times beside a bare interpreter (SGLANG_PYTHON=... to compare with SGLang)'
+	@echo 'make bench      start-up times beside a bare interpreter (SGLANG_PYTHON=... to compare with SGLang), and of loads'
 	@echo 'make profiles   derive the shipped engine profiles again from the released wheels'
 	@echo 'make docs       write the pages that are generated from the code'
 	@echo 'make clean      remove everything that is not in version control but .venv'
@@ -54,14 +57,20 @@ test: lint
 
 bench: $(VENV)/.gate
 	$(BIN)/python benchmarks/startup.py $(if $(SGLANG_PYTHON),--sglang-python $(SGLANG_PYTHON))
+	$(BIN)/python benchmarks/profiles.py
 
-profiles: $(VENV)/.dev
-	mkdir -p .cache/wheels
-	for release in $(RELEASES); do \
-		ls .cache/wheels/sglang-$$release-*.whl >/dev/null 2>&1 \
-			|| $(BIN)/python -m pip download -q --no-deps --only-binary :all: -d .cache/wheels sglang==$$release || exit 1; \
-		$(BIN)/drafters engine scan .cache/wheels/sglang-$$release-*.whl -o $(PROFILES)/$$release.json || exit 1; \
-	done
+# Interrupted, or with more releases in the list, it scans only what is missing; after a change of the scanner, all.
+profiles: $(VENV)/.gate
+	$(MAKE) --no-print-directory -k -j $(WORKERS) $(patsubst %,$(SCANNED)/%.json,$(shell cat $(STABLE)))
+	$(BIN)/python -m drafter_contracts.engines.pack pack $(SCANNED) --releases $(STABLE)
+
+$(SCANNED)/%.json: $(SCANNER) | $(VENV)/.gate
+	@mkdir -p $(SCANNED) $(WHEELS)
+	@ls $(WHEELS)/sglang-$*-*.whl >/dev/null 2>&1 || { part=$$(mktemp -d -p $(WHEELS)) \
+		&& $(BIN)/python -m pip download -q --disable-pip-version-check --no-deps --only-binary :all: \
+			--platform manylinux_2_34_x86_64 --python-version 3.11 -d $$part sglang==$* \
+		&& mv $$part/*.whl $(WHEELS) && rmdir $$part; }
+	$(BIN)/drafters engine scan $(WHEELS)/sglang-$*-*.whl -o $@
 
 docs: $(VENV)/.gate
 	$(BIN)/python -m drafter_contracts.rules.pages > docs/rules.md

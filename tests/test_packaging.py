@@ -51,6 +51,7 @@ def test_one_wheel_holds_the_four_packages_their_data_and_nothing_else(wheel):
     data = {name.removeprefix(DATA) for name in names if name.startswith(DATA)}
     assert data == {"advisories.json", "lines.txt"} | {f"recipes/{release}.json" for release in releases("sglang")}
     assert len(releases("sglang")) >= 6
+    assert sum(archive.getinfo(name).compress_size for name in names if name.startswith(DATA)) < 1_500_000
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert not [name for name in names if "__pycache__" in name or "/tests/" in name]
 

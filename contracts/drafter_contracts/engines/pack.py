@@ -1,10 +1,10 @@
 """Build the store of shipped profiles from scanned documents, and take it apart again.
 
-    python -m drafter_contracts.engines.pack pack DIRECTORY [--into STORE]
-    python -m drafter_contracts.engines.pack unpack DIRECTORY [--from STORE]
+    python -m drafter_contracts.engines.pack pack DIRECTORY [--releases FILE] [--data DATA]
+    python -m drafter_contracts.engines.pack unpack DIRECTORY [--data DATA]
 
 DIRECTORY has one canonical document per release, named RELEASE.json, as `drafters engine scan` writes them. The same
-documents always give the same store. `recipe` says what is in it.
+documents always give the same store. The module `recipe` says what is in it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from drafter_contracts.errors import ContractsError, ProfileError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 #: Numbers that change while the line around them stays: lines of the release's source, and indices of rules.
 _NUMBERS = re.compile(rb'("(?:line|EAGLE3|DFLASH|DSPARK)":)(0|[1-9][0-9]*)(?=[,}])')
@@ -101,19 +101,25 @@ def pack(documents: Mapping[str, bytes]) -> dict[str, bytes]:
     return {store.LINES: bytes(packer.lines), **files}
 
 
-def read_documents(directory: str) -> dict[str, bytes]:
-    """Release to document, of every RELEASE.json in a directory.
+def read_documents(directory: str, releases: Iterable[str] = ()) -> dict[str, bytes]:
+    """Release to document.
+
+    Args:
+        directory: Folder of RELEASE.json files.
+        releases: Those to read; without any, all that are there.
 
     Raises:
-        ProfileError: There is none.
+        ProfileError: One is missing, or there is none.
     """
-    names = sorted(name for name in os.listdir(directory) if name.endswith(_SUFFIX))
-    if not names:
-        raise ProfileError("no profiles to pack", where=directory, expected="RELEASE.json")
+    there = {name.removesuffix(_SUFFIX) for name in os.listdir(directory) if name.endswith(_SUFFIX)}
+    wanted = set(releases) or there
+    if not wanted or wanted - there:
+        missing = ", ".join(sorted(wanted - there, key=version_key))
+        raise ProfileError("profiles to pack are missing", where=directory, expected=missing or "RELEASE.json")
     documents = {}
-    for name in names:
-        with open(os.path.join(directory, name), "rb") as file:
-            documents[name.removesuffix(_SUFFIX)] = file.read()
+    for release in wanted:
+        with open(os.path.join(directory, f"{release}{_SUFFIX}"), "rb") as file:
+            documents[release] = file.read()
     return documents
 
 
@@ -131,8 +137,12 @@ def write_store(files: Mapping[str, bytes], folder: str) -> None:
         os.replace(partial, os.path.join(folder, path))
 
 
-def _pack(directory: str, data: str, engine: str) -> str:
-    documents = read_documents(directory)
+def _pack(directory: str, data: str, engine: str, listed: str) -> str:
+    releases = []
+    if listed:
+        with open(listed, encoding="ascii") as file:
+            releases = file.read().split()
+    documents = read_documents(directory, releases)
     files = pack(documents)
     write_store(files, os.path.join(data, engine))
     for release, document in documents.items():
@@ -159,10 +169,14 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("directory", help="folder of RELEASE.json files")
     parser.add_argument("--data", default=store.DATA, help="folder that holds one store per engine")
     parser.add_argument("--engine", default="sglang")
+    parser.add_argument("--releases", default="", help="file that lists the releases to pack; default: all there are")
     options = parser.parse_args(argv)
-    action = _pack if options.action == "pack" else _unpack
     try:
-        print(action(options.directory, options.data, options.engine))  # noqa: T201 - a build-time command
+        if options.action == "pack":
+            done = _pack(options.directory, options.data, options.engine, options.releases)
+        else:
+            done = _unpack(options.directory, options.data, options.engine)
+        print(done)  # noqa: T201 - a build-time command
     except (ContractsError, OSError) as error:
         print(error.diagnostics() if isinstance(error, ContractsError) else error, file=sys.stderr)  # noqa: T201
         return 1

@@ -244,6 +244,21 @@ def test_the_command_packs_a_directory_and_takes_it_apart_again(tmp_path, shippe
     assert "1 profiles of" in capsys.readouterr().out
 
 
+def test_the_command_packs_the_listed_releases_or_nothing(tmp_path, shipped, capsys):
+    scanned, data, listed = tmp_path / "scanned", tmp_path / "data", tmp_path / "listed.txt"
+    scanned.mkdir()
+    for release in ("0.5.2", "0.5.9", "0.5.23"):
+        (scanned / f"{release}.json").write_bytes(shipped[release])
+    command = ["pack", str(scanned), "--data", str(data), "--releases", str(listed)]
+    listed.write_text("0.5.9\n0.5.22\n0.5.21.post1\n")
+    assert pack.main(command) == 1
+    assert "0.5.21.post1, 0.5.22" in capsys.readouterr().err
+    assert not data.exists()
+    listed.write_text("0.5.9\n0.5.23\n")
+    assert pack.main(command) == 0
+    assert store.releases(ENGINE, data=str(data)) == ("0.5.9", "0.5.23")
+
+
 def test_what_is_no_canonical_document_of_its_release_is_not_packed(tmp_path, shipped, capsys):
     data = tmp_path / "data"
     ways = {

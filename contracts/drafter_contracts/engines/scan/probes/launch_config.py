@@ -126,7 +126,7 @@ def explore(release: LazyRelease) -> dict[str, object]:
         "null": {"a-b": None},
     }
     values = {name: outcome(lambda config=config: merge(config, flags)) for name, config in samples.items()}  # type: ignore[misc]
-    validate = file(release, path).ConfigArgumentMerger([])._validate_yaml_file  # noqa: SLF001
+    validate = file(release, path).ConfigArgumentMerger(parser)._validate_yaml_file  # noqa: SLF001
     return {
         "keys": keys,
         "values": values,

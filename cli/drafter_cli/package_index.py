@@ -76,10 +76,13 @@ def download(release: str, folder: str) -> str:
         if not done.returncode and wheels:
             return os.path.join(folder, wheels[0])
         said = said or done.stderr
-        if "from versions:" not in done.stderr or _NONE in done.stderr:
+        # pip says the same of an index that it cannot reach and of one that has nothing for this machine; of this
+        # project an index always has old releases for every machine.
+        if "from versions:" not in done.stderr or (_NONE in done.stderr and not more):
             raise UnreachableError(f"the wheel of {PROJECT} {release} cannot be fetched{_last(said)}", _ELSEWHERE)
     raise UsageError(
-        f"the package index has no wheel of {PROJECT} {release}", "drafters engine update, without a release"
+        f"the package index has no wheel of {PROJECT} {release}",
+        "drafters engine update without a release looks for newer ones",
     )
 
 

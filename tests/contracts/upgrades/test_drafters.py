@@ -160,6 +160,30 @@ def test_weights_keys_and_limits_that_the_class_treats_otherwise(write):
     assert not back.worsened
 
 
+def test_what_the_gate_says_of_both_releases_is_not_the_upgrades_doing(write):
+    drops = msgspec.structs.replace(KNOWN, ignores=("midlayer.mlp.up_proj.weight",))
+    borrows = msgspec.structs.replace(KNOWN, lm_head={"tied": "target", "own": "own", "draft_vocab_null": "target"})
+    before, after = release("1", {"A": ONE_MORE}, drops), release("2", {"A": ONE_MORE}, drops)
+    assert fate(before, after, write(), target=asked("A")).appeared == ()
+    noted = release("2", {"A": ONE_MORE}, borrows)
+    facts = write(draft_vocab_size=None)
+    assert fate(release("1", {"A": ONE_MORE}), noted, facts, target=asked("A")).appeared == ()
+
+
+def test_a_new_warning_is_told_and_is_no_reason_to_stop(write):
+    biased = release("2", {"A": ONE_MORE}, msgspec.structs.replace(KNOWN, bias="yes"))
+    found = fate(release("1", {"A": ONE_MORE}), biased, write(), target=asked("A"))
+    assert [(finding.code, finding.severity) for finding in found.appeared] == [("FC_BIAS", "warn")]
+    assert not found.worsened
+
+
+def test_a_state_that_is_no_residual_stream_is_nothing_to_keep(write):
+    foreign = msgspec.structs.replace(ONE_MORE, capture=CaptureRule(state="a part of it"))
+    (move,) = fate(release("1", {"A": foreign}), release("2", {"A": ONE_MORE}), write(), target=asked("A")).moves
+    assert move.moves
+    assert move.keep is None
+
+
 def test_a_config_alone_will_do(write):
     found = fate(release("1", {"A": ONE_MORE}), release("2", {"A": AS_IS}), write(tensors=False), target=asked("A"))
     assert found.moved
@@ -185,7 +209,8 @@ def test_the_target_is_the_callers_then_the_manifests_then_the_configs(write):
         target=TargetRecord(architecture="FromManifest", layers=70),
         layout=LayoutRecord(boundaries=(3, 31, 59)),
     )
-    assert target_of(facts, manifest, Target("Asked", 61, origin="--architecture")).architecture == "Asked"
+    called = target_of(facts, manifest, Target("Asked", 61, origin="--architecture"))
+    assert (called.architecture, called.layers, called.origin) == ("Asked", 61, "--architecture")
     recorded = target_of(facts, manifest, Target())
     assert (recorded.architecture, recorded.layers) == ("FromManifest", 70)
     stated = target_of(facts, None, Target())

@@ -21,6 +21,7 @@ from drafter_contracts.engines.profile import (
     GraphReplay,
     IdReading,
     Profile,
+    ReadingShift,
     Region,
     Shift,
     Source,
@@ -166,6 +167,31 @@ def test_without_a_depth_the_ids_are_taken_to_lie_inside_and_that_is_said():
     history = story(STORY[-1:], layers=None)
     assert history.assumed == "a target of more than 59 layers"
     assert told(history) == [("0.5.14", "boundaries 2, 30, 58 (outputs of layers 1, 29, 57)")]
+
+
+def test_a_config_that_the_release_refuses_or_does_not_explain():
+    strict = msgspec.structs.replace(READING, range_high="N-1", error="ValueError")
+    (line,) = story((release("1", ONE_MORE, reading=strict),), ids=(2, 61)).lines
+    assert (line.status, line.text) == ("raises", f"ValueError when the drafter's config is read ({KEY})")
+    assert line.source == "runner.py:5 (read)"
+    unclear = msgspec.structs.replace(READING, status=OPAQUE, reason="no rule reads them")
+    (line,) = story((release("1", ONE_MORE, reading=unclear),)).lines
+    assert (line.status, line.text) == ("not decidable", "not decidable: no rule reads them")
+
+
+def test_a_config_that_turns_capture_off_is_fed_the_final_state():
+    reading = msgspec.structs.replace(READING, switch="eagle_config.use_aux_hidden_state")
+    facts = DrafterFacts("", "EAGLE3", config={"eagle_config": {"use_aux_hidden_state": False}})
+    seen = answer(release("1", ONE_MORE, reading=reading), Question(NAME, "EAGLE3", 61, facts))
+    assert (seen.kind, seen.words()) == ("off", "capture is turned off: final norm (after boundary 61)")
+
+
+def test_moves_of_ids_that_a_class_name_does_not_tell_are_noted():
+    moved = msgspec.structs.replace(READING, shifts=(ReadingShift(1, "kimi", ("D",)), ReadingShift(2, "muse", ())))
+    history = story((STORY[4], release("0.5.12", ONE_MORE, reading=moved)))
+    assert history.notes == (
+        "not counted above, in 0.5.12: ids move by +1 before the setter sees them of D on targets of model_type kimi",
+    )
 
 
 def test_what_depends_on_a_depth_that_is_not_known_is_told_as_expressions():

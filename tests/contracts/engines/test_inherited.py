@@ -76,6 +76,7 @@ def release(**files):
         "layers/quantization/all.py": CLASSES,
         "configs/model_config.py": files["config"],
         "server_args.py": files.get("arguments", ""),
+        "managers/tp_worker.py": files.get("worker", ""),
     }
     return SourceTree("here", "9.9.9", {path: text.encode() for path, text in named.items()})
 
@@ -95,3 +96,14 @@ def test_context_and_quantisation_are_what_the_release_makes_of_them(config, arg
     assert (found.draft_context, found.draft_quantization) == (context, quantization)
     assert found.quantization_files == ("fp4",)
     assert "layers/quantization/__init__.py" in files
+
+
+def test_a_worker_that_makes_the_drafter_s_config_itself_hands_the_quantisation_on():
+    worker = (
+        "class TpModelWorker:\n"
+        "    def __init__(self, server_args, is_draft_worker):\n"
+        "        self.model_config = ModelConfig('x', quantization=server_args.quantization)\n"
+    )
+    found, files = derive(release(config="class ModelConfig:\n    pass\n", worker=worker))
+    assert found.draft_quantization == "inherits"
+    assert "managers/tp_worker.py" in files

@@ -193,6 +193,68 @@ def test_replay_is_told_by_the_last_call_of_the_setter_before_graphs_are_recorde
     assert bool(graphs.reason) == (expected == "unknown")
 
 
+def test_a_graph_runner_s_class_that_is_handed_on_by_a_method_is_followed_across_files():
+    """As from 0.5.17 on: the worker sets layers and records in turn, and the class is a method's result."""
+    runner = RUNNER.format(read=READ, order="").replace(
+        "self.graph_runner = CudaGraphRunner(self)",
+        "self.graph_runner = capture_decode_graph(model_runner=self)\n\n"
+        "    def _decode_cuda_graph_runner_cls(self):\n"
+        "        return CudaGraphRunner",
+    )
+    setup = (
+        "def capture_decode_graph(*, model_runner):\n"
+        "    made = defaultdict(model_runner._decode_cuda_graph_runner_cls, {'cpu': None})\n"
+        "    return made[model_runner.device](model_runner)\n"
+    )
+    worker = (
+        "class TpModelWorker:\n"
+        "    def init_model_worker(self):\n"
+        "        self.model_runner.set_layers()\n"
+        "        self.model_runner.init_device_graphs()\n"
+    )
+    extra = {
+        "model_executor/model_runner.py": runner,
+        "model_executor/cuda_graph_setup.py": setup,
+        "managers/tp_worker.py": worker,
+    }
+    part, files = derive(release(reset="pass", extra=extra))
+    assert (part.graphs["EAGLE3"].ids, part.graphs["EAGLE3"].reason) == ("same", "")
+    assert "model_executor/model_runner.py" in files
+
+
+REGISTRY = """
+class SpeculativeAlgorithm:
+    _by_name = {}
+
+    def __init__(self, name):
+        self.name = name
+
+    @classmethod
+    def from_string(cls, name):
+        if name not in cls._by_name:
+            raise ValueError(name)
+        return cls._by_name[name]
+
+    @classmethod
+    def register(cls, name):
+        cls._by_name[name] = cls(name)
+
+    def is_eagle3(self):
+        return self.name == "EAGLE3"
+
+def register_speculative_algorithm(name):
+    SpeculativeAlgorithm.register(name)
+
+register_speculative_algorithm("EAGLE3")
+"""
+
+
+def test_algorithms_that_are_registered_by_calls_are_algorithms_all_the_same():
+    part, _ = derive(release(extra={"speculative/spec_info.py": REGISTRY}))
+    assert list(part.readings) == ["EAGLE3"]
+    assert part.readings["EAGLE3"].keys == (NESTED,)
+
+
 def test_without_a_key_that_is_read_replay_and_eager_execution_use_the_same_default():
     runner = RUNNER.format(read="            pass", order=AFTER).replace("(self.layer_ids)", "()")
     runner = runner.replace("if self.use_aux:", "if self.spec_algorithm.is_eagle3():")
@@ -254,13 +316,11 @@ DFLASH_ORDER = """
 """
 
 
-def dflash_release(margin: int = 3) -> SourceTree:
-    runner = RUNNER.format(read="            pass", order=DFLASH_READ + DFLASH_ORDER)
+def dflash_release(margin: int = 3, read: str = DFLASH_READ, **extra: str) -> SourceTree:
+    runner = RUNNER.format(read="            pass", order=read + DFLASH_ORDER)
     utils = DFLASH_UTILS.format(margin=margin)
-    return release(
-        more="DFLASH = auto()",
-        extra={"model_executor/model_runner.py": runner, "speculative/dflash_utils.py": utils},
-    )
+    files = {"model_executor/model_runner.py": runner, "speculative/dflash_utils.py": utils, **extra}
+    return release(more="DFLASH = auto()", extra=files)
 
 
 def test_range_coercion_null_formula_shift_and_preferred_setter_are_found():
@@ -277,6 +337,21 @@ def test_range_coercion_null_formula_shift_and_preferred_setter_are_found():
     assert (shift.add, shift.target_model_type, shift.drafter_architectures) == (1, "oddity", ("ShiftedDraft",))
     assert part.graphs["DFLASH"].ids == "same"
     assert "speculative/dflash_utils.py" in files
+
+
+def test_ids_that_are_moved_whatever_the_target_is_are_moved_for_every_target():
+    read = DFLASH_READ.replace('self.model_config.hf_config.model_type == "oddity" and ', "")
+    shifts = derive(dflash_release(read=read))[0].readings["DFLASH"].shifts
+    assert [(s.add, s.target_model_type, s.drafter_architectures) for s in shifts] == [(1, "", ("ShiftedDraft",))]
+
+
+def test_what_the_reading_code_imports_is_found_wherever_it_lies():
+    read = DFLASH_READ.replace(
+        "            parsed =", "            from sglang.srt.mem_cache.sizes import cell\n            parsed ="
+    )
+    assert derive(dflash_release(read=read))[0].readings["DFLASH"].status == "opaque"
+    tree = dflash_release(read=read, **{"mem_cache/sizes.py": "def cell():\n    return 1\n"})
+    assert derive(tree)[0].readings["DFLASH"].status == "fitted"
 
 
 def test_a_spread_that_is_not_the_known_formula_is_opaque():
@@ -332,6 +407,18 @@ def test_the_known_spread_is_recognised_with_its_refusals_and_any_other_is_not()
 def test_overrides_reach_the_drafter_and_replace_or_merge_as_the_code_does(given, apply, expected):
     part, _ = derive(release(given=given, apply=apply))
     assert (part.overrides.drafter, part.overrides.merge, part.overrides.merged) == expected
+
+
+def test_a_worker_that_makes_the_config_itself_hands_the_override_on():
+    worker = (
+        "class TpModelWorker:\n"
+        "    def __init__(self, server_args, is_draft_worker):\n"
+        "        self.model_config = ModelConfig(model_override_args=server_args.json_model_override_args)\n"
+    )
+    extra = {"configs/model_config.py": "class ModelConfig:\n    pass\n", "managers/tp_worker.py": worker}
+    part, files = derive(release(extra=extra))
+    assert (part.overrides.target, part.overrides.drafter, part.overrides.merge) == (True, True, "replace")
+    assert "managers/tp_worker.py" in files
 
 
 def test_scanning_again_gives_the_same():

@@ -11,7 +11,15 @@ if TYPE_CHECKING:
     from drafter_contracts.engines.scan.tree import SourceTree
 
 PROBE = "inherited"
-SOURCES = ("configs/", "layers/quantization/", "utils", "environ", "server_args", "arg_groups/")
+SOURCES = (
+    "configs/",
+    "layers/quantization/",
+    "utils",
+    "environ",
+    "server_args",
+    "arg_groups/",
+    "managers/tp_worker.py",
+)
 OPTION = "speculative_draft_model_quantization"
 
 
@@ -38,7 +46,7 @@ def derive(tree: SourceTree, *, allow_unconfined: bool = False) -> tuple[Inherit
     files = {str(file) for file in answer["files"]}  # type: ignore[attr-defined]
     plain, allowed = (str(word) for word in answer["context"])  # type: ignore[attr-defined]
     needed = tuple(str(name) for name in answer["files_needed"])  # type: ignore[attr-defined]
-    how, places = _quantization(str(answer["quantization"]), sources)
+    how, places = _quantization(str(answer["quantization"]), str(answer["where"]), sources)
     return Inherited(how, _context(plain, allowed), needed), files | places
 
 
@@ -49,7 +57,7 @@ def _context(plain: str, allowed: str) -> str:
     return plain
 
 
-def _quantization(text: str, sources: dict[str, str]) -> tuple[str, set[str]]:
+def _quantization(text: str, where: str, sources: dict[str, str]) -> tuple[str, set[str]]:
     """Whether `--quantization` reaches the drafter, and the files that say so.
 
     Older releases hand it on; newer ones hand on an option of its own that is filled from `--quantization` first.
@@ -57,9 +65,9 @@ def _quantization(text: str, sources: dict[str, str]) -> tuple[str, set[str]]:
     if not text:
         return "", set()
     if OPTION not in text:
-        return ("inherits" if text.endswith(".quantization") else ""), {"configs/model_config.py"}
+        return ("inherits" if text.endswith(".quantization") else ""), {where}
     filled = (f"{OPTION} = self.quantization", f"{OPTION}=cfg.quantization", f"{OPTION}=self.quantization")
     for path, source in sources.items():
         if any(one in source for one in filled):
-            return "inherits", {"configs/model_config.py", path}
-    return "", {"configs/model_config.py"}
+            return "inherits", {where, path}
+    return "", {where}

@@ -21,18 +21,7 @@ if TYPE_CHECKING:
     from drafter_contracts.engines.scan.tree import SourceTree
 
 #: What the probe may see of the release.
-SOURCES = (
-    "model_executor/",
-    "speculative/",
-    "configs/",
-    "utils",
-    "runtime_context",
-    "server_args",
-    "arg_groups/",
-    "hf_transformers",
-    "platforms/",
-    "environ",
-)
+SOURCES = ("",)
 #: Runs of the battery for each method, and how far the even spread is compared.
 PAYLOAD: dict[str, object] = {"runs": 400, "layers": 128, "draft_layers": 8}
 

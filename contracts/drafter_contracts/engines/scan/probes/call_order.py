@@ -79,11 +79,14 @@ class CallOrder:
         self.files: set[str] = set()
         self._events: dict[int, list[Event]] = {}
         self._defined: dict[str, list[tuple[str, str, Function]]] = {}
+        self._makers: dict[str, list[tuple[str, str, Function]]] = {}
         for path, text in sorted(release.sources.items()):
             if path.startswith("model_executor/") or path in WORKERS:
                 for owner, function in functions(ast.parse(text, path)):
                     name = owner if function.name == "__init__" else function.name
                     self._defined.setdefault(name, []).append((path, owner, function))
+                    if any(_names_recorder(node) for node in ast.walk(function)):
+                        self._makers.setdefault(name, []).append((path, owner, function))
 
     def of_constructor(self) -> list[Event]:
         """Events of the model runner's constructor."""
@@ -123,6 +126,9 @@ class CallOrder:
                     yield from self._of(*place)
                 self.files.add(path)
                 yield Event(RECORD, _place(path, owner, function, node))
+            elif isinstance(node, ast.Attribute):  # handed to what calls it: defaultdict(runner.graph_runner_class)
+                for place in self._makers.get(node.attr, ()):
+                    yield from self._of(*place)
             elif name and not name.endswith("GraphRunner"):
                 for place in self._targets(path, owner, node, name):
                     yield from self._of(*place)
@@ -154,7 +160,8 @@ def _names_recorder(node: ast.AST) -> bool:
 def _in_order(function: ast.AST) -> Iterator[ast.AST]:
     """Nodes of a function in the order of the source, without its annotations and defaults."""
     nodes = [node for statement in getattr(function, "body", ()) for node in ast.walk(statement)]
-    located = [node for node in nodes if isinstance(node, (ast.Call, ast.Name))]
+    called = {id(n.func) for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)}
+    located = [n for n in nodes if isinstance(n, (ast.Call, ast.Name, ast.Attribute)) and id(n) not in called]
     return iter(sorted(located, key=lambda node: (node.end_lineno or 0, node.end_col_offset or 0)))
 
 

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from drafter_contracts.engines.scan.lazy import LazyRelease
 
 CONFIG_FILE = "configs/model_config.py"
+#: Who makes a drafter's ModelConfig from the launch's options: the class itself, before 0.4.6.post3 the worker.
+MAKERS = ((CONFIG_FILE, "ModelConfig", "from_server_args"), ("managers/tp_worker.py", "TpModelWorker", "__init__"))
 METHODS_FILE = "layers/quantization/__init__.py"
 METHODS = "BASE_QUANTIZATION_METHODS"
 #: A drafter's positions and the longer context of its target.
@@ -42,13 +44,14 @@ def probe(release: LazyRelease, payload: dict[str, object]) -> dict[str, object]
     Returns:
         "context": outcome without and with the variable that allows longer contexts, each "error", "warn" or
         "override", or "" where there is no such code; "quantization": source text of the drafter's quantisation;
+        "where": its file;
         "files_needed": quantisation methods with file names of their own; "unseen": methods that could not be tried.
     """
     del payload
-    result: dict[str, object] = {"context": ["", ""], "quantization": "", "files_needed": [], "unseen": []}
+    result: dict[str, object] = {"context": ["", ""], "quantization": "", "where": "", "files_needed": [], "unseen": []}
     if CONFIG_FILE in release.sources:
         result["context"] = [_context(release, allowed=allowed) for allowed in (None, True)]
-        result["quantization"] = _quantization(release)
+        result["quantization"], result["where"] = _quantization(release)
     if METHODS_FILE in release.sources:
         result["files_needed"], result["unseen"] = _methods(release)
     return result
@@ -115,23 +118,25 @@ def _try(release: LazyRelease, site: Site, *, allowed: bool | None) -> str:
     return "override" if config.hf_text_config.max_position_embeddings == LONG else "warn"
 
 
-def _quantization(release: LazyRelease) -> str:
-    """Source text of what the drafter's ModelConfig gets as quantisation when made from the launch's options."""
-    for owner, function in functions(_tree(release, CONFIG_FILE)):
-        if owner != "ModelConfig" or function.name != "from_server_args":
-            continue
-        for node in ast.walk(function):
-            if calls("ModelConfig")(node) and isinstance(node, ast.Call):
-                found = [ast.unparse(key.value) for key in node.keywords if key.arg == "quantization"]
-                local = {
-                    target.id: ast.unparse(statement.value)
-                    for statement in ast.walk(function)
-                    if isinstance(statement, ast.Assign)
-                    for target in statement.targets
-                    if isinstance(target, ast.Name)
-                }
-                return local.get(found[0], found[0]) if found else ""
-    return ""
+def _quantization(release: LazyRelease) -> tuple[str, str]:
+    """Source text of the quantisation that the drafter's ModelConfig gets from the launch's options, and its file."""
+    for path, maker, name in MAKERS:
+        tree = _tree(release, path) if path in release.sources else ast.Module([], [])
+        for owner, function in functions(tree):
+            if (owner, function.name) != (maker, name):
+                continue
+            for node in ast.walk(function):
+                if calls("ModelConfig")(node) and isinstance(node, ast.Call):
+                    found = [ast.unparse(key.value) for key in node.keywords if key.arg == "quantization"]
+                    local = {
+                        target.id: ast.unparse(statement.value)
+                        for statement in ast.walk(function)
+                        if isinstance(statement, ast.Assign)
+                        for target in statement.targets
+                        if isinstance(target, ast.Name)
+                    }
+                    return (local.get(found[0], found[0]), path) if found else ("", "")
+    return "", ""
 
 
 def _methods(release: LazyRelease) -> tuple[list[str], list[str]]:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from drafter_contracts.engines.scan.lazy import LazyRelease
 
 CONFIG_FILE = "configs/model_config.py"
+#: Who makes a ModelConfig from the launch's options: the class itself, before 0.4.6.post3 the worker.
+MAKERS = ((CONFIG_FILE, "ModelConfig"), ("managers/tp_worker.py", "TpModelWorker"))
 NAME = "model_override_args"
 #: An override that changes nested objects, and the config it is applied to.
 OVERRIDE: dict[str, object] = {
@@ -62,15 +64,16 @@ def _factory(release: LazyRelease) -> tuple[dict[str, object], dict[str, object]
     """Where ModelConfig is made from the launch's options, and whether the override is handed to it."""
     if CONFIG_FILE not in release.sources:
         raise LookupError(f"no file {CONFIG_FILE}")
-    tree = release.module(CONFIG_FILE)._index.tree  # noqa: SLF001 - a lazy module's attributes are release names
-    for owner, function in functions(tree):
-        for node in ast.walk(function):
-            if owner != "ModelConfig" or not isinstance(node, ast.keyword) or node.arg != NAME:
-                continue
-            if "json_" + NAME in ast.unparse(node.value):
-                plain = not isinstance(node.value, ast.IfExp)
-                site = Site(CONFIG_FILE, owner, function, function.body[0])
-                return site.source(node.value), {"target": plain, "drafter": plain}
+    for path, maker in MAKERS:
+        tree = release.module(path)._index.tree if path in release.sources else ast.Module([], [])  # noqa: SLF001 - a lazy module's attributes are release names
+        for owner, function in functions(tree):
+            for node in ast.walk(function):
+                if owner != maker or not isinstance(node, ast.keyword) or node.arg != NAME:
+                    continue
+                if "json_" + NAME in ast.unparse(node.value):
+                    plain = not isinstance(node.value, ast.IfExp)
+                    site = Site(path, owner, function, function.body[0])
+                    return site.source(node.value), {"target": plain, "drafter": plain}
     raise LookupError(f"ModelConfig is never given {NAME}")
 
 

@@ -95,9 +95,10 @@ class Runner:
         self.method = method
         self.config_class = config_class
         algorithms = release.module("speculative/spec_info.py").SpeculativeAlgorithm
-        if method not in getattr(algorithms, "__members__", {}):
-            raise LookupError(f"the release has no algorithm {method}")
-        self.algorithm = getattr(algorithms, "from_string")(method)  # noqa: B009 - an object of the release
+        try:
+            self.algorithm = getattr(algorithms, "from_string")(method)  # noqa: B009 - an object of the release
+        except Exception as error:
+            raise LookupError(f"the release has no algorithm {method}") from error
         readers, setters = find_chain(release, method)
         self.readers, self.setters = readers, setters
         steps = list(readers)

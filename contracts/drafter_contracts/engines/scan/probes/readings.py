@@ -250,12 +250,18 @@ class Explorer:
         """Target model types and drafter architectures for which the ids are moved."""
         found: list[dict[str, object]] = []
         everything = {**first, "architectures": list(texts)}
-        for model_type in texts:
-            add = _moved(self.run(everything, model_type=model_type))
+        always = 0
+        for model_type in ("", *texts):  # "" stands for every target: whatever is moved for it is moved for all
+            add = _moved(self.run(everything, model_type=model_type)) - always
             if not add:
                 continue
-            some = [a for a in texts if _moved(self.run({**first, "architectures": [a]}, model_type=model_type)) == add]
+            some = [
+                a
+                for a in texts
+                if _moved(self.run({**first, "architectures": [a]}, model_type=model_type)) in {add, add + always}
+            ]
             found.append({"add": add, "target_model_type": model_type, "drafter_architectures": some})
+            always = always or (0 if model_type else add)
         return found
 
 

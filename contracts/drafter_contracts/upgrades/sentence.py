@@ -56,7 +56,8 @@ def _replayed(line: Line, history: History) -> str:
     first = next((other for other in history.lines if other.status == CAPTURES), None)
     if line == first and line.span.following:
         when = f"before {line.span.following}"
-    eager = seen.boundaries or words.capture_words(effect.eager)
+    bare = "" if effect.eager.dropped else seen.boundaries
+    eager = bare or words.capture_words(effect.eager)
     taps = words.boundary_list(effect.replay) or words.capture_words(effect.replay)
     return f"{when} CUDA graphs replayed the default taps ({taps}; eager execution {eager})"
 

@@ -26,7 +26,8 @@ from drafter_contracts.engines.profile import (
     Shift,
     Source,
 )
-from drafter_contracts.engines.store import load_profile
+from drafter_contracts.engines.store import load_profile, releases
+from drafter_contracts.engines.versions import version_key
 from drafter_contracts.expressions import evaluate_expression
 from drafter_contracts.upgrades.answer import Question, answer
 from drafter_contracts.upgrades.history import class_history, ids_history, methods_of, rule_history
@@ -296,3 +297,24 @@ def test_shipped_releases(architecture, method, ids, layers, meaning):
         first, last = (("0.5.12.post1", "0.5.15", "0.5.23").index(end) for end in (line.span.first, line.span.last))
         answers |= dict.fromkeys(range(first, last + 1), line.answer.boundaries)
     assert [answers[index] for index in range(3)] == meaning
+
+
+def test_states_lost_in_eager_execution_are_not_left_out_beside_graphs():
+    told_once = sentence(story((release("1", ONE_MORE, graphs="default"), STORY[4]), ids=(2, 30, 60)))
+    assert "eager execution boundaries 3, 31 (outputs of layers 2, 30), 61 dropped silently: 2 of 3" in told_once
+
+
+@pytest.mark.parametrize(
+    "version", [version for version in releases("sglang") if version_key(version) >= version_key("0.5.9")]
+)
+def test_the_incidents_ids_in_every_shipped_release(version):
+    """What a survey of the source said of them, release by release."""
+    profile = load_profile("sglang", version)
+    seen = ids_history((profile,), "KimiK25ForConditionalGeneration", "EAGLE3", (2, 30, 58), 61).lines[0].answer
+    if version_key(version) < version_key("0.5.10"):
+        assert seen.kind == "no hook"
+        return
+    assert seen.boundaries == ("3, 31, 59" if version_key(version) < version_key("0.5.13") else "2, 30, 58")
+    assert seen.replays_otherwise is (version_key(version) < version_key("0.5.11"))
+    if seen.replays_otherwise:
+        assert words.boundary_list(seen.effect.replay) == "2, 30, 58"

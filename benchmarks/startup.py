@@ -1,9 +1,11 @@
 """How long the gate takes to answer, beside a bare interpreter and beside SGLang's own argument parser.
 
-    python benchmarks/startup.py [--rounds 30] [--sglang-python /path/to/python] [--json]
+    python benchmarks/startup.py [--rounds 30] [--sglang-python PYTHON] [--installed PYTHON ...] [--json]
 
 Every case is a process of its own, started in turn (interleaved, so that a noisy machine disturbs all alike), output
 discarded, wall time from spawn to exit. One uncounted round first, which also lets the interpreter write its bytecode.
+Environments given with --installed are asked about as they lie there, beside the same question about the release that
+they say they are: what lies between is the comparison of the engine's files.
 """
 
 from __future__ import annotations
@@ -13,11 +15,12 @@ import json
 import os
 import platform
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
 
-from drafter_cli.demo_files import EVERY_OPTION, write_drafter, write_target
+from drafter_cli.demo_files import DEEPSEEK, EVERY_OPTION, write_drafter, write_target
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,6 +69,25 @@ def cases(folder: str) -> dict[str, tuple[list[str], int]]:
         "drafters guard (refuses)": ([drafters, "guard", *gate, *launch(wrong)], 3),
         "drafters guard (no speculation)": ([drafters, "guard", "--", "sglang", "serve", "--model-path", target], 0),
     }
+
+
+def installed_cases(folder: str, pythons: Sequence[str]) -> dict[str, tuple[list[str], int]]:
+    """The same question about each environment, as it lies there and as its release was published."""
+    drafters = os.path.join(os.path.dirname(sys.executable), "drafters")
+    target = write_target(os.path.join(folder, "deepseek"), DEEPSEEK)
+    found: dict[str, tuple[list[str], int]] = {}
+    for python in pythons:
+        launch = [python, "-m", "sglang.launch_server", "--model-path", target, "--disable-cuda-graph"]
+        launch += ["--speculative-draft-model-path", os.path.join(folder, "right"), *EVERY_OPTION]
+        gate = [drafters, "check", "--output-ids", "2,30,58"]
+        first = subprocess.run([*gate, "--json", "--", *launch], capture_output=True, text=True, check=False)
+        context = json.loads(first.stdout)["context"]
+        release = context["engine"].removeprefix("sglang ")
+        kind = context["engine profile"].partition(" ")[0]
+        published = [*gate, "--engine", f"sglang=={release}", "--", *launch]
+        found[f"check --engine sglang=={release}"] = published, run_once(published, dict(os.environ))[1]
+        found[f"check, installed {release} ({kind})"] = [*gate, "--", *launch], first.returncode
+    return found
 
 
 def measure(chosen: dict[str, tuple[list[str], int]], folder: str, rounds: int) -> dict[str, list[float]]:
@@ -146,10 +168,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--sglang-python", default="", help="python of an environment with SGLang installed")
     parser.add_argument("--sglang-rounds", type=int, default=5)
+    parser.add_argument(
+        "--installed", default=[], nargs="*", help="pythons of environments that hold SGLang's files"
+    )
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        times = measure(cases(folder), folder, options.rounds)
+        chosen = cases(folder) | installed_cases(folder, options.installed)
+        times = measure(chosen, folder, options.rounds)
         verdict = measure_verdict(folder)
     name = "import SGLang's argument parser"
     if options.sglang_python:

@@ -76,7 +76,7 @@ docs: $(VENV)/.gate
 	$(BIN)/python -m drafter_contracts.rules.pages > docs/rules.md
 	$(BIN)/python -m drafter_contracts.numberings.document > docs/numberings.md
 	$(BIN)/python -m drafter_contracts.engines.coverage_page > docs/coverage.md
-	$(BIN)/python tests/write_sessions.py docs/upgrades.md
+	$(BIN)/python tests/write_sessions.py README.md docs/quickstart.md docs/upgrades.md
 
 clean:
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage .coverage.*

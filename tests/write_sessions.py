@@ -1,4 +1,4 @@
-"""Run every `$ drafters` line of pages and write what it prints below it: `make docs`."""
+"""Run every `$ drafters` line of pages whose output is shown, and write that output anew: `make docs`."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def output_of(line: str, folder: str) -> str:
 
 
 def fill(page: str, folder: str) -> None:
-    """Write the output below each command of a page."""
+    """Write the output below each command of a page that has some."""
     path = os.path.join(ROOT, page)
     with open(path, encoding="utf-8") as file:
         text = file.read()
 
     def session(match: re.Match[str]) -> str:
-        if not match[1].startswith("drafters "):
+        if not match[1].startswith("drafters ") or not match[2]:
             return match[0]
         return f"$ {match[1]}\n{output_of(match[1], folder)}"
 

@@ -110,7 +110,8 @@ def _keep(move: Move, keep: Solution, before: Profile, after: Profile) -> str:
 
 def _others(fate: Fate, after: Profile) -> str:
     new = f"; {fate.newly} that {after.release} alone captures for" if fate.newly else ""
-    return f"target classes for which nothing changes: {fate.unmoved}{new}"
+    unknown = f"; {fate.unknown} that cannot be told of" if fate.unknown else ""
+    return f"target classes for which nothing changes: {fate.unmoved}{new}{unknown}"
 
 
 def _class_lines(fate: Fate, before: Profile, after: Profile) -> Iterator[str]:
@@ -152,6 +153,7 @@ def document(fate: Fate) -> dict[str, object]:
         "captures": [_move_document(move) for move in fate.moves],
         "unmoved_classes": fate.unmoved,
         "new_classes": fate.newly,
+        "undecided_classes": fate.unknown,
         "class_known": {"from": fate.class_before is not None, "to": fate.class_after is not None},
         "keys_gained": list(fate.keys_gained),
         "keys_lost": list(fate.keys_lost),

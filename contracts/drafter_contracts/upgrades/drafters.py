@@ -99,8 +99,8 @@ class Move(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def opens(self) -> bool:
-        """Whether what was, or is, captured can no longer be told, or not yet."""
-        return self.undecided and self.before.kind not in _NOTHING and self.after.kind not in _NOTHING
+        """Whether what is captured can be told of one of the two releases only."""
+        return self.changes and self.undecided and not {self.before.kind, self.after.kind} & {*_NOTHING}
 
     @property
     def undecided(self) -> bool:
@@ -123,6 +123,7 @@ class Fate(msgspec.Struct, frozen=True, omit_defaults=True):
         moves: Target classes whose capture the upgrade changes; with a known target that one, changed or not.
         unmoved: Number of classes for which nothing changes, where every class was looked at.
         newly: Number of classes that only the newer release captures for, where every class was looked at.
+        unknown: Number of classes of which the newer release's capture, or both, cannot be told, likewise.
         trained: The layout that a manifest states, in words, or "".
         class_before: What the older release does with drafters of this class, None if it has no such class.
         class_after: The same for the newer one.
@@ -143,6 +144,7 @@ class Fate(msgspec.Struct, frozen=True, omit_defaults=True):
     moves: tuple[Move, ...] = ()
     unmoved: int = 0
     newly: int = 0
+    unknown: int = 0
     trained: str = ""
     class_before: Drafter | None = None
     class_after: Drafter | None = None
@@ -206,15 +208,9 @@ def fate(
     layers, assumed = (target.layers, "") if target.layers else depth_for(ids or ())
     question = Question(target.architecture, method, layers, facts, target.model_type, target.hidden_size, manifest)
     looked = [_move(before, after, name, question, between) for name in _classes(before, after, method, target)]
-    found, newly = looked, 0
-    if not target.architecture:
-        newly = sum(1 for move in looked if move.gains)
-        found = [move for move in looked if move.moves or (move.changes and move.opens)]
-    old, new = _class(before, facts), _class(after, facts)
-    appeared, vanished = _findings(before, after, question)
-    gained, lost = _keys(old, new, facts)
+    told = looked if target.architecture else [move for move in looked if move.moves or move.opens]
     stated = manifest.stated_layout() if manifest is not None else None
-    return Fate(
+    found = Fate(
         facts.path,
         facts.architectures[0] if facts.architectures else "",
         method,
@@ -223,16 +219,36 @@ def fate(
         target,
         target.layers,
         assumed if method else "",
-        tuple(_grouped(found)),
-        sum(1 for move in looked if not move.changes),
-        newly,
-        describe_taps(stated.layout.taps) if stated is not None else "",
-        old,
-        new,
-        gained,
-        lost,
-        appeared,
-        vanished,
+        tuple(_grouped(told)),
+        trained=describe_taps(stated.layout.taps) if stated is not None else "",
+    )
+    return _with_class(_with_counts(found, looked, told), before, after, question)
+
+
+def _with_counts(found: Fate, looked: list[Move], told: list[Move]) -> Fate:
+    """How many classes are not told one by one, and why."""
+    rest = [move for move in looked if move not in told]
+    return msgspec.structs.replace(
+        found,
+        unmoved=sum(1 for move in rest if not move.changes and not move.undecided),
+        newly=sum(1 for move in rest if move.gains),
+        unknown=sum(1 for move in rest if move.undecided),
+    )
+
+
+def _with_class(found: Fate, before: Profile, after: Profile, question: Question) -> Fate:
+    """What becomes of the drafter's class, and what the gate says of it."""
+    old, new = _class(before, question.facts), _class(after, question.facts)
+    gained, lost = _keys(old, new, question.facts)
+    appeared, vanished = _findings(before, after, question)
+    return msgspec.structs.replace(
+        found,
+        class_before=old,
+        class_after=new,
+        keys_gained=gained,
+        keys_lost=lost,
+        appeared=appeared,
+        vanished=vanished,
     )
 
 

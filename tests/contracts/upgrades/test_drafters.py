@@ -101,11 +101,16 @@ def test_graphs_that_stop_replaying_the_default_are_a_change(write):
 
 
 def test_without_a_target_every_class_that_moves_is_told_alike_ones_together(write):
-    before = release("1", {"A": ONE_MORE, "B": ONE_MORE, "C": ONE_MORE, "D": AS_IS, "E": None, CLASS: ONE_MORE})
-    after = release("2", {"A": AS_IS, "B": AS_IS, "C": ONE_MORE, "D": ONE_MORE, "E": ONE_MORE, CLASS: AS_IS})
+    opaque = CaptureMethod(OPAQUE, "no rule")
+    old = {"A": ONE_MORE, "B": ONE_MORE, "C": ONE_MORE, "D": AS_IS, "E": None, "F": opaque, CLASS: ONE_MORE}
+    new = {"A": AS_IS, "B": AS_IS, "C": ONE_MORE, "D": ONE_MORE, "E": ONE_MORE, "F": opaque, CLASS: AS_IS}
+    before, after = release("1", old), release("2", new)
     found = fate(before, after, write(), target=asked())
     assert [move.architectures for move in found.moves] == [("A", "B"), ("D",)]
-    assert (found.unmoved, found.newly) == (1, 1)
+    assert (found.unmoved, found.newly, found.unknown) == (1, 1, 1)
+    assert not found.undecided
+    lost = fate(before, release("3", new | {"C": opaque}), write(), target=asked())
+    assert lost.undecided
 
 
 def test_a_depth_that_nobody_states_is_assumed_and_said(write):

@@ -7,7 +7,7 @@ import os
 from drafter_cli.commandline import JSON, Command, Option, Parsed
 from drafter_cli.errors import EXIT_OK, EXIT_REFUSED, EXIT_UNKNOWN, UsageError
 from drafter_cli.gate_options import numbers
-from drafter_cli.profile_argument import METHOD, between, check_class, layers, load
+from drafter_cli.profile_argument import ENGINE, METHOD, between, check_class, layers, load
 from drafter_cli.terminal import printable, write, write_json
 
 TYPE_CHECKING = False
@@ -58,15 +58,24 @@ def run(command: Command, parsed: Parsed) -> int:  # noqa: ARG001 - every comman
         raise UsageError("--ids needs --architecture", "ids mean layers of one target class")
     depth = layers("--layers", parsed.value("--layers"))
     fates = _fates(parsed, before, after, depth)
-    from drafter_contracts.engines.compare import diff
-
-    method = parsed.value("--method")
-    changes = [c for c in diff(before, after, architecture) if not method or c.method in ("", method)]
+    changes = _changes(parsed, before, after)
     if parsed.has("--json"):
         write_json(_document(parsed, before, after, changes, fates))
     else:
         _print(parsed, before, after, changes, fates)
     return _exit_code(changes, fates) if parsed.has("--fail-on-change") else EXIT_OK
+
+
+def _changes(parsed: Parsed, before: Profile, after: Profile) -> list[Change]:
+    """What changes between the two releases, as far as it was asked for."""
+    from drafter_contracts.engines.compare import advisory_changes, diff
+    from drafter_contracts.engines.store import advisories_for, load_advisories
+
+    architecture, method = parsed.value("--architecture"), parsed.value("--method")
+    known = load_advisories(ENGINE)
+    old, new = (advisories_for(known, profile.release) for profile in (before, after))
+    changes = (*diff(before, after, architecture), *advisory_changes(old, new, architecture))
+    return [change for change in changes if not method or change.method in ("", method)]
 
 
 def _exit_code(changes: list[Change], fates: list[Fate]) -> int:

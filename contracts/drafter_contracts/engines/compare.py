@@ -12,13 +12,13 @@ from drafter_contracts.engines.profile import FITTED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from drafter_contracts.engines.launch_rules import Flag
-    from drafter_contracts.engines.profile import CaptureMethod, IdReading, Profile, ReadingShift
+    from drafter_contracts.engines.profile import Advisory, CaptureMethod, IdReading, Profile, ReadingShift
 
 #: Kinds of change.
-CAPTURE, READING, GRAPHS, BUFFERS, DRAFTER, FLAG, LAUNCH = (
+CAPTURE, READING, GRAPHS, BUFFERS, DRAFTER, FLAG, LAUNCH, ADVISORY = (
     "capture",
     "reading",
     "graphs",
@@ -26,6 +26,7 @@ CAPTURE, READING, GRAPHS, BUFFERS, DRAFTER, FLAG, LAUNCH = (
     "drafter",
     "flag",
     "launch",
+    "advisory",
 )
 _MOST_NAMES = 12
 #: Where things are, what was seen where nothing was fitted, and what the launch's own switches say better: no change
@@ -41,7 +42,7 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
     """One change.
 
     Attributes:
-        kind: One of the seven kinds above.
+        kind: One of the kinds above.
         text: One sentence, without the names.
         method: Method that it concerns, or "".
         names: What it happens to: target classes, drafter classes, options; empty for the release as a whole.
@@ -89,6 +90,24 @@ def diff(before: Profile, after: Profile, architecture: str = "") -> list[Change
         return [*captures, *_paths(before, after, None), *_rest(before, after)]
     methods = {*before.targets.get(architecture, {}), *after.targets.get(architecture, {})}
     return [*captures, *_paths(before, after, methods, architecture), *_chosen(before, after, architecture)]
+
+
+def advisory_changes(before: Sequence[Advisory], after: Sequence[Advisory], architecture: str = "") -> list[Change]:
+    """Advisories that begin or cease to hold.
+
+    Args:
+        before: Those that hold for the release upgraded from.
+        after: Those that hold for the release upgraded to.
+        architecture: Only those about this target class, or about all; "" for every one.
+    """
+    old, new = {one.id: one for one in before}, {one.id: one for one in after}
+    changes = [(f"from now on, if {one.when}: {one.effect}", one) for key, one in new.items() if key not in old]
+    changes += [(f"no longer, if {one.when}: {one.effect}", one) for key, one in old.items() if key not in new]
+    return [
+        Change(ADVISORY, f"{one.id}, {text} ({one.source})", names=one.architectures)
+        for text, one in changes
+        if not architecture or not one.architectures or architecture in one.architectures
+    ]
 
 
 def _paths(before: Profile, after: Profile, methods: set[str] | None, architecture: str = "") -> list[Change]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from drafter_contracts.engines import store
-from drafter_contracts.engines.compare import capture_changes
+from drafter_contracts.engines.compare import advisory_changes, capture_changes
 from drafter_contracts.engines.compare import diff as changes_of
 from drafter_contracts.engines.launch_rules import Flag, GraphSwitch, LaunchRules, SpeculativeRules, Triple
 from drafter_contracts.engines.profile import (
@@ -13,6 +13,7 @@ from drafter_contracts.engines.profile import (
     FITTED,
     OPAQUE,
     SCHEMA,
+    Advisory,
     CaptureMethod,
     CaptureRule,
     Drafter,
@@ -175,3 +176,15 @@ def test_what_turns_graphs_off_is_told():
     old = profile(launch=LaunchRules(graphs=(GraphSwitch("a"),)))
     new = profile(launch=LaunchRules(graphs=(GraphSwitch("a"), GraphSwitch("b", on=True))))
     assert diff(old, new) == ["CUDA graphs of decode and verify steps: + on if b"]
+
+
+def test_advisories_that_begin_and_end():
+    ended = Advisory("OLD", "states are overwritten", "models/a.py:3", "read", architectures=("A",), when="tap:0")
+    begun = Advisory("NEW", "the revision is shared", "arguments.py:5", "read")
+    stays = Advisory("STAYS", "always", "x.py:1", "read")
+    told = advisory_changes((ended, stays), (stays, begun), "A")
+    assert [change.sentence() for change in told] == [
+        "NEW, from now on, if always: the revision is shared (arguments.py:5)",
+        "OLD, no longer, if tap:0: states are overwritten (models/a.py:3)",
+    ]
+    assert [change.text[:3] for change in advisory_changes((ended,), (begun,), "B")] == ["NEW"]

@@ -25,7 +25,11 @@ RESIDUAL = "residual"
 FINAL_NORM = "final_norm"
 #: Targets with several residual streams (hyper-connections): the mean over the streams.
 STREAM_MEAN = "stream_mean"
-STATES = (RESIDUAL, FINAL_NORM, STREAM_MEAN)
+#: Targets that keep a bank of earlier residual streams: the stream at the boundary, mixed with those of the bank.
+STREAM_MIXTURE = "stream_mixture"
+STATES = (RESIDUAL, FINAL_NORM, STREAM_MEAN, STREAM_MIXTURE)
+#: What a tap that names only its boundary may be: such targets have no single residual stream.
+STREAMS = (RESIDUAL, STREAM_MEAN, STREAM_MIXTURE)
 
 #: No norm between the concatenation and `fc`.
 NORM_NONE = "none"
@@ -57,8 +61,8 @@ class Tap(msgspec.Struct, frozen=True, order=True):
         if self.state == FINAL_NORM:
             return f"final norm (after boundary {self.boundary})"
         where = "embedding output" if self.boundary == 0 else f"output of layer {self.boundary - 1}"
-        mean = ", mean over streams" if self.state == STREAM_MEAN else ""
-        return f"boundary {self.boundary} ({where}{mean})"
+        kind = {STREAM_MEAN: ", mean over streams", STREAM_MIXTURE: ", mixed with earlier streams"}.get(self.state, "")
+        return f"boundary {self.boundary} ({where}{kind})"
 
 
 class CaptureLayout(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -24,7 +24,7 @@ Count = Annotated[int, msgspec.Meta(ge=1)]
 Boundary = Annotated[int, msgspec.Meta(ge=0, le=limits.target_max_layers)]
 Sha256 = Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{64})?$")]
 Owner = Literal["", "own", "target"]
-State = Literal["residual", "final_norm", "stream_mean"]
+State = Literal["residual", "final_norm", "stream_mean", "stream_mixture"]
 Norm = Literal["none", "concatenation", "per_chunk"]
 
 

@@ -20,7 +20,7 @@ from drafter_contracts.engines.capture import (
     reading_shift,
 )
 from drafter_contracts.engines.profile import BROKEN, FITTED, CaptureMethod, GraphReplay, IdReading
-from drafter_contracts.layout import FINAL_NORM, RESIDUAL, STATES, STREAM_MEAN, CaptureLayout, Tap
+from drafter_contracts.layout import FINAL_NORM, RESIDUAL, STATES, STREAMS, CaptureLayout, Tap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,15 +56,16 @@ class Solution(msgspec.Struct, frozen=True, omit_defaults=True):
 def same_taps(wanted: Sequence[Tap], got: Sequence[Tap]) -> bool:
     """Whether captured taps are the wanted ones, in order.
 
-    A wanted residual is satisfied by the mean over a multi-stream target's residual streams: such a target has
-    no single residual stream, and producers and engines both write that boundary.
+    A wanted residual is satisfied by the mean over a multi-stream target's residual streams, or by the mixture that a
+    target with a bank of streams makes of them: such a target has no single residual stream, and producers and engines
+    both write that boundary.
     """
     return len(wanted) == len(got) and all(_same(a, b) for a, b in zip(wanted, got, strict=True))
 
 
 def _same(wanted: Tap, got: Tap) -> bool:
     return wanted.boundary == got.boundary and (
-        wanted.state == got.state or {wanted.state, got.state} == {RESIDUAL, STREAM_MEAN}
+        wanted.state == got.state or (RESIDUAL in {wanted.state, got.state} and {wanted.state, got.state} <= {*STREAMS})
     )
 
 

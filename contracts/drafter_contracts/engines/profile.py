@@ -72,7 +72,7 @@ class CaptureRule(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the forward pass does with the boundaries that the setter asked for.
 
     Attributes:
-        state: The state that is captured: "residual", "stream_mean", or free text for a state that is
+        state: The state that is captured: "residual", "stream_mean", "stream_mixture", or free text for a state that is
             not a residual stream at all (an engine defect: then no drafter can be served rightly).
         negative: Region for boundaries below 0.
         below: Region for boundaries below -N, where that differs from `negative`; None for the same.
@@ -224,8 +224,8 @@ class Drafter(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         kind: Method it belongs to: "EAGLE", "EAGLE3", "DFLASH", "DFLASH2", "DSPARK", "NEXTN", "P-EAGLE", ...
-        status: "fitted" or "opaque".
-        reason: For opaque: what was seen.
+        status: "fitted", "opaque", or "broken" (what was seen proves that it cannot work in this release).
+        reason: For opaque and broken: what was seen.
         source: The class that owns `fc`.
         taps: Where the number of taps is read, in precedence: dotted keys ("num_aux_hidden_states"), "len(KEY)"
             for the length of a list, or a literal number as text ("3").

@@ -71,6 +71,7 @@ class Study(msgspec.Struct, forbid_unknown_fields=True):
         forward: Place of the forward pass that captures.
         cases: The experiments.
         unclear: Why there are none.
+        defect: Why there can be none: the class cannot work in this release.
         depth: Config key that the setter takes the depth from.
         sticky: A second call of the setter adds to the first.
         last_rank_only: The setter does nothing before the last pipeline stage.
@@ -80,6 +81,7 @@ class Study(msgspec.Struct, forbid_unknown_fields=True):
     forward: dict[str, str | int] = {}
     cases: list[Case] = []
     unclear: str = ""
+    defect: str = ""
     depth: str = "num_hidden_layers"
     sticky: bool = False
     last_rank_only: bool = False
@@ -113,6 +115,8 @@ def fit(study: Study) -> CaptureMethod:
         sticky=study.sticky,
         last_rank_only=study.last_rank_only,
     )
+    if study.defect:
+        return msgspec.structs.replace(about, status=BROKEN, reason=study.defect)
     if study.unclear or not study.cases:
         return msgspec.structs.replace(about, reason=study.unclear or "no experiment")
     broken = _defect(study.cases)

@@ -180,7 +180,7 @@ class Standin:
     """
 
     #: Asked first when a stand-in is called: gives the result, or NotImplemented for a further stand-in.
-    answer: Callable[[tuple[object, ...], dict[str, object]], object] | None = None
+    answer: Callable[[str, tuple[object, ...], dict[str, object]], object] | None = None
 
     def __init__(self, name: str) -> None:
         self.__dict__["_standin_name"] = name
@@ -210,7 +210,7 @@ class Standin:
         if len(args) == 1 and not kwargs and isinstance(args[0], (FunctionType, type, staticmethod, classmethod)):
             return args[0]
         if Standin.answer is not None:
-            given = Standin.answer(args, kwargs)
+            given = Standin.answer(str(self._standin_name), args, kwargs)
             if given is not NotImplemented:
                 return given
         return Standin(f"{self._standin_name}()")

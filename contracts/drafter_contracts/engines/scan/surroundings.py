@@ -10,6 +10,8 @@ from drafter_contracts.engines.scan.standins import Standin, StandinBase
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import NoReturn
+
     from drafter_contracts.engines.scan.lazy import LazyRelease
 
 #: Parts of the standard library that release code gets as they are. They compute; none opens anything.
@@ -115,8 +117,14 @@ def restricted_builtins(release: LazyRelease) -> dict[str, object]:
     table["__import__"] = import_
     table["getattr"] = getattr_
     table["hasattr"] = hasattr_
+    table["open"] = no_file
     table["print"] = lambda *_args, **_kwargs: None
     return table
+
+
+def no_file(name: object = "", *_args: object, **_kwargs: object) -> NoReturn:
+    """Stands for open(): release code finds no file, whichever it asks for."""
+    raise FileNotFoundError(f"open: there are no files around a scanned release: {name}")
 
 
 def _stands_for(value: Standin, name: str) -> bool:

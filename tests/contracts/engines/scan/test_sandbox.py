@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -232,9 +233,9 @@ def test_every_part_may_be_scanned_without_a_filter_where_that_is_asked_for(tmp_
 def test_a_scan_asks_every_part_the_same(tmp_path, monkeypatch):
     asked = []
 
-    def derive(_tree, *, allow_unconfined=False):
+    def derive(_tree, *_more, allow_unconfined=False):
         asked.append(allow_unconfined)
-        return None, set()
+        return SimpleNamespace(drafters={}), set()
 
     for part in PARTS:
         monkeypatch.setattr(part, "derive", derive)

@@ -131,10 +131,88 @@ def test_a_rule_beyond_the_language_is_opaque():
     assert "ids [" in rule.reason
 
 
-def test_a_stream_that_cannot_be_followed_is_opaque():
-    rule = rule_of(model(loop=LOOP + "            residual = 0.5 * residual\n"))
+SCALED = "            residual = 0.5 * residual\n"
+
+
+def test_a_stream_that_is_changed_between_layers_is_what_the_next_layer_reads():
+    rule = rule_of(model(loop=LOOP + SCALED))
+    assert (rule.status, rule.capture.state) == ("fitted", "residual")
+    assert taps(rule, [1, 4]) == [2, 5]
+
+
+def test_a_part_of_a_stream_that_cannot_be_followed_is_opaque():
+    rule = rule_of(model(loop=LOOP.replace("hidden_states + residual)", "hidden_states)") + SCALED))
     assert rule.status == "opaque"
     assert "cannot be followed through layer 0" in rule.reason
+
+
+STREAMS = """
+        x = self.input_layernorm(torch.ops.pre(hidden_states))
+        x = self.self_attn(positions, x, forward_batch)
+        return torch.ops.post(x, hidden_states), None
+"""
+HEAD = """
+        hidden_states = self.norm(torch.ops.head(hidden_states))
+        if len(aux_hidden_states) == 0:
+            return hidden_states
+        return hidden_states, aux_hidden_states
+"""
+
+
+@pytest.mark.parametrize(
+    ("captured", "state"),
+    [
+        ("hidden_states.mean(dim=1)", "stream_mean"),
+        ("(torch.ops.weights(hidden_states) * hidden_states).sum(dim=1)", "stream_mixture"),
+        ("torch.ops.squash(hidden_states)", "what squash makes of the residual stream"),
+        ("self.norm(hidden_states)", "the residual stream after a norm"),
+    ],
+)
+def test_of_several_streams_it_is_said_what_is_captured(captured, state):
+    rule = rule_of(model(layer=STREAMS, loop=LOOP.replace("hidden_states + residual", captured), finish=HEAD))
+    assert (rule.status, rule.capture.state) == ("fitted", state)
+    capture = capture_once(rule, N, [-1, 4])
+    assert [tap.boundary for tap in capture.taps] == [0, 5]
+    assert bool(capture.foreign) == (" " in state)
+
+
+GATED = """
+        x = self.self_attn(positions, residual, forward_batch)
+        stream, next_input = torch.ops.fused(hidden_states, x)
+        return stream, next_input
+"""
+
+
+@pytest.mark.parametrize(("captured", "what"), [("hidden_states", "residual"), ("residual", "foreign")])
+def test_a_gated_stream_is_the_tensor_that_the_last_norm_reads(captured, what):
+    loop = "        residual = self.norm(hidden_states)\n" + LOOP.replace("hidden_states + residual", captured)
+    rule = rule_of(model(layer=GATED, loop=loop, finish=HEAD.replace("torch.ops.head(hidden_states)", "hidden_states")))
+    if what == "residual":
+        assert (rule.status, rule.capture.state) == ("fitted", "residual")
+        assert taps(rule, [-1, 4]) == [0, 5]
+    else:
+        assert rule.capture.state == "a tensor that is not a sum of the residual stream's parts"
+
+
+def test_a_class_that_calls_its_layer_with_what_it_does_not_take_is_broken():
+    rule = rule_of(
+        model().replace("ToyDecoderLayer(config, layer_id=i)", "ToyDecoderLayer(config, layer_id=i, first=0)")
+    )
+    assert rule.status == "broken"
+    assert "__init__() got an unexpected keyword argument 'first' @ models/toy.py:" in rule.reason
+
+
+def test_a_class_that_ends_in_a_pooler_is_broken():
+    text = model().replace("self.logits_processor = LogitsProcessor(config)", "self.pooler = torch.nn.Linear(4, 4)")
+    rule = rule_of(text.replace("self.logits_processor(input_ids, ", "self.pooler("))
+    assert rule.status == "broken"
+    assert "no logits processor" in rule.reason
+
+
+def test_a_class_that_looks_for_a_file_finds_none():
+    search = "    try:\n            open('modules.json')\n        except FileNotFoundError:\n            pass\n        "
+    rule = rule_of(model().replace("self.lm_head =", search.lstrip() + "self.lm_head =", 1))
+    assert rule.status == "fitted"
 
 
 def test_the_order_of_the_config_can_be_the_order_of_capture():

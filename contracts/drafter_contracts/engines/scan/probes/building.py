@@ -7,11 +7,13 @@ import sys
 
 from drafter_contracts.engines.scan.lazy import PACKAGE
 from drafter_contracts.engines.scan.probes import symbolic
-from drafter_contracts.engines.scan.probes.symbolic import TRACE, Leaf, LeafModule, NormModule
+from drafter_contracts.engines.scan.probes.sublayers import Leaf, LeafModule, NormModule, construct
+from drafter_contracts.engines.scan.probes.symbolic import TRACE
 from drafter_contracts.engines.scan.standins import Module, ModuleList, TorchLayer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import FrameType
     from typing import Any
 
@@ -40,12 +42,12 @@ class Builder:
         if any(base.__name__ == "LogitsProcessor" for base in cls.__mro__):
             return _logits(cls)
         if cls.__name__.endswith("Norm") or "layers.layernorm" in cls.__module__:
-            return symbolic.construct(NormModule, cls)
+            return construct(NormModule, cls)
         in_layer = any(layer for _, layer in self.stack)
         if in_layer or cls.__module__.startswith("sglang.srt.layers") or not cls.__module__.startswith("sglang"):
-            return symbolic.construct(LeafModule, cls)
+            return construct(LeafModule, cls)
         if issubclass(cls, TorchLayer) and not self.capturing(cls):
-            return symbolic.construct(LeafModule, cls)
+            return construct(LeafModule, cls)
         layer = _is_layer(cls, args, kwargs)
         self.layers += layer
         self.stack.append((cls, layer))
@@ -54,7 +56,7 @@ class Builder:
         except Exception:
             if len(self.stack) == 1 or layer or self.capturing(cls):
                 raise
-            return symbolic.construct(LeafModule, cls)
+            return construct(LeafModule, cls)
         finally:
             self.stack.pop()
         if layer:
@@ -96,6 +98,25 @@ class _Logits(Module):
         return Leaf("logits")
 
 
+def is_misfit(error: Exception) -> bool:
+    """Whether the release called one of its own classes with arguments that the constructor does not take.
+
+    That is a matter of the release's two texts alone: the call itself raised, no statement of the constructor ran.
+    """
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if not isinstance(error, TypeError) or trace is None or trace.tb_frame.f_code is not Builder.__call__.__code__:
+        return False
+    code = getattr(getattr(trace.tb_frame.f_locals["cls"], "__init__", None), "__code__", None)
+    return code is not None and code.co_filename.startswith(PACKAGE.replace(".", "/"))
+
+
+def has_logits(modules: Iterable[object]) -> bool:
+    """Whether a logits processor is among a model's modules."""
+    return any(isinstance(module, _Logits) for module in modules)
+
+
 def _logits(cls: type) -> object:
     """The recorder in place of a release's logits processor; arguments are named as its own forward names them."""
     made = object.__new__(_Logits)
@@ -124,12 +145,16 @@ def follow(layer: Any) -> None:
         if TRACE.loop is None:
             TRACE.loop = _caller(sys._getframe(1))  # noqa: SLF001 - the loop is whoever calls the layer
         TRACE.entries[ordinal] = symbolic.total([*args, *kwargs.values()])
+        TRACE.handed[ordinal] = symbolic.values_in([*args, *kwargs.values()])
         TRACE.layers.append(ordinal)
         try:
             result = forward(*args, **kwargs)
         finally:
             TRACE.layers.pop()
-        TRACE.outputs[ordinal] = symbolic.total(result if isinstance(result, tuple) else [result])
+        parts = result if isinstance(result, tuple) else [result]
+        TRACE.outputs[ordinal] = symbolic.total(parts)
+        TRACE.returned[ordinal] = symbolic.values_in(parts)
+        TRACE.ended[ordinal] = TRACE.serial
         return result
 
     layer.__dict__["forward"] = recorded

@@ -3,14 +3,15 @@
 A residual stream is a sum: the embedding and what each layer's sublayers added. A `Value` holds that sum as a
 multiset of atoms, each tagged with the layer during which it arose. Adding two values adds their atoms; anything
 else that is done to a value (a projection, attention, a norm, an unknown kernel) gives a new atom. So a captured
-tensor is the residual stream at a boundary exactly if its atoms are those of that stream.
+tensor is the residual stream at a boundary exactly if its atoms are those of that stream. What each atom was made
+from is kept, for networks whose stream is no plain sum.
 """
 
 from __future__ import annotations
 
 import sys
 
-from drafter_contracts.engines.scan.standins import Module, Standin, StandinMeta, unpack_count
+from drafter_contracts.engines.scan.standins import Standin, unpack_count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 Atoms = dict[tuple[int, int], int]
 #: Tokens and width of every symbolic tensor.
 SHAPE = (5, 64)
+#: What a norm's result is made by.
+NORM = "norm"
 #: Tag of what arises outside all layers: the embedding.
 OUTSIDE = -1
 
@@ -62,6 +65,10 @@ class Trace:
         read: Ordinal to the sum that the layer's first norm was given.
         final: The sum that the last norm outside all layers was given.
         outputs: Ordinal to the sum of the values that the layer returned.
+        handed: Ordinal to the values that the layer was called with, one by one.
+        returned: Ordinal to the values that the layer returned, one by one.
+        ended: Ordinal to the serial of the last atom that was made before the layer returned.
+        made: Serial of an atom to what made it, and the sums that it was made from.
         loop: Code of the function that called the first layer.
         delivered: Aux hidden states that reached the logits processor; None if it was not called with any.
         reached: The logits processor was called.
@@ -79,13 +86,24 @@ class Trace:
         self.read: dict[int, Atoms] = {}
         self.final: Atoms | None = None
         self.outputs: dict[int, Atoms] = {}
+        self.handed: dict[int, list[Atoms]] = {}
+        self.returned: dict[int, list[Atoms]] = {}
+        self.ended: dict[int, int] = {}
+        self.made: dict[int, tuple[str, list[Atoms]]] = {}
         self.loop: object = None
         self.delivered: object = None
         self.reached = False
 
-    def fresh(self) -> Value:
-        """A value that is nothing known: one new atom."""
+    def fresh(self, name: str = "", *sources: object) -> Value:
+        """A value that is nothing known: one new atom.
+
+        Args:
+            name: What makes it.
+            sources: What it is made from: values, and lists and mappings of them.
+        """
         self.serial += 1
+        if sources:
+            self.made[self.serial] = (name, _sums(sources, []))
         return Value({(self.layers[-1] if self.layers else OUTSIDE, self.serial): 1})
 
     def normed(self, value: object) -> None:
@@ -101,6 +119,23 @@ class Trace:
 
 
 TRACE = Trace()
+
+
+def _sums(values: Iterable[object], found: list[Atoms]) -> list[Atoms]:
+    """Sums of all symbolic values among `values`, nested ones too."""
+    for value in values:
+        if isinstance(value, Value):
+            found += [value.atoms, *(part.atoms for part in value.parts())]
+        elif isinstance(value, (list, tuple)):
+            _sums(value, found)
+        elif isinstance(value, dict):
+            _sums(value.values(), found)
+    return found
+
+
+def values_in(values: Iterable[object]) -> list[Atoms]:
+    """Sums of the symbolic values directly among `values`."""
+    return [value.atoms for value in values if isinstance(value, Value)]
 
 
 def atoms_of(value: object) -> Atoms | None:
@@ -137,6 +172,10 @@ class Value:
             return Value(self.atoms)
         return Value(total((self, other if isinstance(other, Value) else TRACE.fresh())))
 
+    def parts(self) -> list[Value]:
+        """What was written side by side: nothing, in a plain tensor."""
+        return []
+
     __add__ = __radd__ = add = _plus
 
     def _add_in_place(self, other: object, **_kwargs: object) -> Value:
@@ -163,7 +202,7 @@ class Value:
             return lambda *_args, **_kwargs: Value(self.atoms)
         if name in _FACTS:
             return _FACTS[name]
-        return _Unknown(name)
+        return _Unknown(name, self)
 
     def size(self, dim: int | None = None) -> object:
         """Shape, or one of its numbers."""
@@ -194,24 +233,24 @@ class Value:
     def __getitem__(self, key: object) -> Value:
         rows = key[0] if isinstance(key, tuple) and key else key
         whole = not isinstance(key, tuple) or all(part == slice(None) for part in key[1:])
-        return Value(self.atoms) if isinstance(rows, slice) and whole else TRACE.fresh()
+        return Value(self.atoms) if isinstance(rows, slice) and whole else TRACE.fresh("slice", self)
 
     def __setitem__(self, key: object, value: object) -> None:
         self.copy_(value)
 
     def __iter__(self) -> Iterator[object]:
         count = unpack_count(sys._getframe(1)) or 0  # noqa: SLF001 - unpacking needs the number of names
-        return iter([TRACE.fresh() for _ in range(count)])
+        return iter([TRACE.fresh("part", self) for _ in range(count)])
 
-    def _fresh(self, *_others: object) -> Value:
-        return TRACE.fresh()
+    def _fresh(self, *others: object) -> Value:
+        return TRACE.fresh("product", self, others)
 
     __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __matmul__ = __rmatmul__ = _fresh
     __neg__ = __pow__ = __and__ = __or__ = __invert__ = __mod__ = __floordiv__ = _fresh
     __lt__ = __le__ = __gt__ = __ge__ = _fresh
 
-    def _fresh_in_place(self, *_others: object) -> Value:
-        self.atoms = TRACE.fresh().atoms
+    def _fresh_in_place(self, *others: object) -> Value:
+        self.atoms = TRACE.fresh("product", self, others).atoms
         return self
 
     __isub__ = __imul__ = __itruediv__ = mul_ = div_ = sub_ = _fresh_in_place
@@ -245,9 +284,9 @@ class Buffer(Value):
     """
 
     def __init__(self, shape: Iterable[int] = (), parts: Iterable[Value] = ()) -> None:
-        super().__init__()
-        self.shape = tuple(shape)
         self.slots: dict[int, Value] = dict(enumerate(parts))
+        super().__init__(TRACE.fresh("cat", list(self.slots.values())).atoms)
+        self.shape = tuple(shape)
 
     def __getitem__(self, key: object) -> Value:
         columns = key[-1] if isinstance(key, tuple) else key
@@ -260,11 +299,13 @@ class Buffer(Value):
         return [self.slots[start] for start in sorted(self.slots)]
 
 
-def answer(args: tuple[object, ...], kwargs: dict[str, object]) -> object:
-    """The hook of `Standin.answer`: an unknown function of tensors gives an unknown tensor."""
-    if any(isinstance(value, Value) for value in (*args, *kwargs.values())):
-        return TRACE.fresh()
-    return NotImplemented
+def answer(name: str, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+    """The hook of `Standin.answer`: an unknown function of tensors gives an unknown tensor, in `out` if told so."""
+    if not any(isinstance(value, Value) for value in (*args, *kwargs.values())):
+        return NotImplemented
+    out = kwargs.get("out")
+    made = TRACE.fresh(name, args, {key: value for key, value in kwargs.items() if key != "out"})
+    return out.copy_(made) if isinstance(out, Value) else made
 
 
 def concatenate(tensors: object = (), *_args: object, **_kwargs: object) -> Value:
@@ -272,18 +313,19 @@ def concatenate(tensors: object = (), *_args: object, **_kwargs: object) -> Valu
     parts = list(tensors) if isinstance(tensors, (list, tuple)) else []
     if parts and all(isinstance(part, Value) for part in parts):
         return Buffer(SHAPE, parts)
-    return TRACE.fresh()
+    return TRACE.fresh("cat", parts)
 
 
 class _Unknown:
     """An unknown method of a tensor: its result is a new atom."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, owner: Value) -> None:
         self.name = name
+        self.owner = owner
 
-    def __call__(self, *_args: object, **_kwargs: object) -> Value:
+    def __call__(self, *args: object, **kwargs: object) -> Value:
         """An unknown tensor."""
-        return TRACE.fresh()
+        return TRACE.fresh(self.name, self.owner, args, kwargs)
 
     def __getattr__(self, name: str) -> object:
         if name.startswith("__"):
@@ -292,102 +334,6 @@ class _Unknown:
 
     def __bool__(self) -> bool:
         return False
-
-
-class Leaf(Standin):
-    """A sublayer, or a part of one: calling it gives a new atom."""
-
-    def __getattr__(self, name: str) -> Standin:
-        if name.startswith("__") and name.endswith("__"):
-            raise AttributeError(name)
-        made = Leaf(f"{self._standin_name}.{name}")
-        made.__dict__["_made_up"] = True
-        self.__dict__[name] = made
-        return made
-
-    def __call__(self, *_args: object, **_kwargs: object) -> Value:
-        """An unknown tensor."""
-        return TRACE.fresh()
-
-
-class LeafModule(Module):
-    """Mixed into a release's sublayer class: keeps its type, computes nothing."""
-
-    def __init__(self, *_args: object, **_kwargs: object) -> None: ...
-
-    def __getattribute__(self, name: str) -> object:
-        if name.startswith("__"):
-            return object.__getattribute__(self, name)
-        known = object.__getattribute__(self, "__dict__")
-        if name not in known:
-            known[name] = Leaf(f"{type(self).__name__}.{name}")
-        return known[name]
-
-    def __call__(self, *_args: object, **_kwargs: object) -> Value:
-        """An unknown tensor."""
-        return TRACE.fresh()
-
-
-class NormModule(Module):
-    """Mixed into a release's norm class. With a residual it adds first and returns both.
-
-    The contract of `layers/layernorm.py: RMSNorm.forward(x, residual, post_residual_addition)`.
-    """
-
-    def __init__(self, *_args: object, **_kwargs: object) -> None:
-        self.__dict__["weight"] = Leaf("norm.weight")
-        self.__dict__["variance_epsilon"] = 1e-6
-
-    def __getattribute__(self, name: str) -> object:
-        if name.startswith("forward"):
-            return object.__getattribute__(self, "_apply_norm")
-        return object.__getattribute__(self, name)
-
-    def __getattr__(self, name: str) -> object:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return Leaf(f"norm.{name}")
-
-    def __call__(self, *args: object, **kwargs: object) -> object:
-        """Apply the norm."""
-        return self._apply_norm(*args, **kwargs)
-
-    def _apply_norm(self, x: object = None, residual: object = None, *extra: object, **named: object) -> object:
-        x = named.get("hidden_states", x)
-        if residual is None:
-            TRACE.normed(x)
-            return TRACE.fresh()
-        added = [x, residual, named.get("post_residual_addition"), *extra]
-        stream = Value(total(part if isinstance(part, Value) else _addend(part) for part in added))
-        TRACE.normed(stream)
-        return TRACE.fresh(), stream
-
-
-def _addend(part: object) -> Value:
-    """An addend that is no symbolic tensor: nothing, or something unknown."""
-    return TRACE.fresh() if isinstance(part, Standin) else Value({})
-
-
-_MIXED: dict[tuple[type, type], type] = {}
-
-
-def mixed(role: type, cls: type) -> type:
-    """A subclass of a release's class that behaves as `role` says."""
-    key = (role, cls)
-    if key not in _MIXED:
-        namespace = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
-        made = StandinMeta(cls.__name__, (role, cls), namespace)
-        made.__abstractmethods__ = frozenset()
-        _MIXED[key] = made
-    return _MIXED[key]
-
-
-def construct(role: type, cls: type) -> object:
-    """An instance of `mixed(role, cls)`."""
-    made = mixed(role, cls)
-    instance: Any = object.__new__(made)
-    role.__init__(instance)  # type: ignore[misc]
-    return instance
 
 
 def unwrap_first(value: object) -> Callable[..., object]:

@@ -30,6 +30,7 @@ Kind = tuple[str, int, str]
 #: Depths of the experiments: one with every list of ids, the others with some.
 DEPTHS = (12, 9, 23)
 _MESSAGE = 200
+_NO_LOGITS = "it has no logits processor: its forward pass ends with something else, and nothing captured leaves it"
 
 
 def id_lists(n: int, *, full: bool) -> list[list[int] | None]:
@@ -102,7 +103,7 @@ def build(
     depth: int,
     setter: str,
     known: Kind | None = None,
-) -> tuple[Subject | None, list[str], Kind, str]:
+) -> tuple[Subject | None, list[str], Kind, dict[str, object]]:
     """Build a class at a depth with the first kind of config under which its layers run.
 
     Args:
@@ -114,9 +115,10 @@ def build(
         known: The kind of config that worked at another depth.
 
     Returns:
-        The subject (None where no config works), the log of depths it reads, the config's kind, and why not.
+        The subject (None where no config works), the log of depths it reads, the config's kind, and why not: "unclear"
+        or, where no config can make a difference, "defect".
     """
-    attempts: list[tuple[tuple[bool, int], str]] = []
+    attempts: list[tuple[tuple[bool, int], dict[str, object]]] = []
     types = ("probe", *census.model_types(release, cls))
     kinds = [known] if known else [(v, k, t) for t in types for k in range(len(world.KINDS)) for v in world.VARIANTS]
     for variant, kind, model_type in kinds:
@@ -130,11 +132,13 @@ def build(
             built = True
             _first_run(subject, setter)
         except Exception as error:  # noqa: BLE001 - the release's own failure under this config
-            reason = f"{'its forward pass' if built else 'building it'}: {describe(error)}"
+            word = "defect" if building.is_misfit(error) else "unclear"
+            reason: dict[str, object] = {word: f"{'its forward pass' if built else 'building it'}: {describe(error)}"}
         else:
-            reason = stream.complaint(TRACE, depth)
-            if not reason or TRACE.calls == depth:
-                return subject, log, (variant, kind, model_type), ""
+            complaint = stream.Reading(TRACE, depth).complaint
+            if not complaint or TRACE.calls == depth:
+                return subject, log, (variant, kind, model_type), {}
+            reason = {"unclear": complaint}
         attempts.append(((built and TRACE.calls > 0, builder.layers), reason))
     best = max(attempts, key=lambda attempt: attempt[0])[1]  # the first of those that came furthest
     return None, [], ("", 0, ""), best
@@ -195,10 +199,11 @@ def after(subject: Subject, act: Callable[[], None], n: int) -> dict[str, object
         return {"phase": "forward", "error": type(error).__name__, "text": describe(error)}
     if not TRACE.reached:
         return {"unclear": "the logits processor is not reached"}
-    reason = stream.complaint(TRACE, n)
-    if reason:
-        return {"unclear": reason, "delivered": len(stream.delivered(TRACE))}
-    return {"taps": stream.taps(TRACE, n)}
+    reading = stream.Reading(TRACE, n)
+    taps = reading.taps() if not reading.complaint else None
+    if taps is None:
+        return {"unclear": reading.complaint, "delivered": len(stream.delivered(TRACE))}
+    return {"taps": taps}
 
 
 def study(release: LazyRelease, builder: building.Builder, cls: type, method: str) -> dict[str, object]:
@@ -210,9 +215,11 @@ def study(release: LazyRelease, builder: building.Builder, cls: type, method: st
     for position, n in enumerate(DEPTHS):
         subject, log, known, reason = build(release, builder, cls, n, setter, known)
         if subject is None:
-            return {**record, "unclear": reason}
+            return {**record, **reason}
         if not position:
             record["forward"] = release.place(TRACE.loop)
+            if not TRACE.reached and not building.has_logits(module for module, _ in subject.saved):
+                return {**record, "defect": _NO_LOGITS}
             record.update(_habits(subject, setter, log, n))
         lists = id_lists(n, full=not position) if takes_ids(getattr(cls, setter)) else [None]
         for ids in lists:

@@ -6,12 +6,14 @@ and the hooks that turn sublayers into atoms. What a class does with them is the
 
 from __future__ import annotations
 
+import ast
 import re
 
 from drafter_contracts.engines.scan.lazy import MISSING
 from drafter_contracts.engines.scan.probes import structs, symbolic
 from drafter_contracts.engines.scan.probes.building import Builder
-from drafter_contracts.engines.scan.probes.symbolic import TRACE, Leaf, Value
+from drafter_contracts.engines.scan.probes.sublayers import Leaf
+from drafter_contracts.engines.scan.probes.symbolic import TRACE, Value
 from drafter_contracts.engines.scan.standins import Module, Standin, StandinMeta
 
 TYPE_CHECKING = False
@@ -26,6 +28,8 @@ _RANK = re.compile(r"^get_\w*rank$")
 _GROUP = re.compile(r"^get_\w*group$")
 #: Files that wrap kernels: what they return is an unknown tensor.
 _KERNEL_WRAPPERS = ("layers/elementwise.py", "layers/gemma4_fused_ops.py")
+#: Where the engine sets a model up.
+_RUNNER = "model_executor/model_runner.py"
 #: Functions by which release code reaches the launch's settings (`server_args.py`, `runtime_context.py`).
 _SETTINGS_FUNCTIONS = (
     "get_server_args",
@@ -274,7 +278,27 @@ def install(release: LazyRelease) -> Builder:
         release.foreign(name, _Pretrained)
     release.foreign("sglang.kernels.fused_op.BaseFusedOp", Module)
     release.foreign("torch.cat", symbolic.concatenate)
+    _start_up(release)
     return builder
+
+
+def _start_up(release: LazyRelease) -> None:
+    """Settings that the engine's start-up puts in place of an option that was not given, as its own code makes them.
+
+    Some releases hand options to their layers in a dictionary, where `"key": Kind(server_args.key)` replaces the text.
+    """
+    table = "global_server_args_dict"
+    if f"{table}.update" not in release.sources.get(_RUNNER, ""):
+        return
+    runner = release.module(_RUNNER)
+    entries = (node for node in ast.walk(runner._index.tree) if isinstance(node, ast.Dict))  # noqa: SLF001 - ours
+    for key, value in (pair for node in entries for pair in zip(node.keys, node.values, strict=True)):
+        name = key.value if isinstance(key, ast.Constant) else None
+        if not isinstance(name, str) or not isinstance(value, ast.Call) or not isinstance(value.func, ast.Name):
+            continue
+        settings: dict[str, object] = runner[table]  # type: ignore[assignment]
+        if [ast.unparse(arg) for arg in value.args] == [f"server_args.{name}"] and settings.get(name, "") is None:
+            settings[name] = runner[value.func.id](None)  # type: ignore[operator]
 
 
 def make_batch() -> Standin:

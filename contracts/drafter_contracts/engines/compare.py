@@ -101,13 +101,25 @@ def advisory_changes(before: Sequence[Advisory], after: Sequence[Advisory], arch
         architecture: Only those about this target class, or about all; "" for every one.
     """
     old, new = {one.id: one for one in before}, {one.id: one for one in after}
-    changes = [(f"from now on, if {one.when}: {one.effect}", one) for key, one in new.items() if key not in old]
-    changes += [(f"no longer, if {one.when}: {one.effect}", one) for key, one in old.items() if key not in new]
+    changes = [(f"from now on{_where(one)}: {one.effect}", one) for key, one in new.items() if key not in old]
+    changes += [(f"no longer{_where(one)}: {one.effect}", one) for key, one in old.items() if key not in new]
     return [
         Change(ADVISORY, f"{one.id}, {text} ({one.source})", names=one.architectures)
         for text, one in changes
         if not architecture or not one.architectures or architecture in one.architectures
     ]
+
+
+def _where(advisory: Advisory) -> str:
+    """When an advisory applies, as part of a sentence."""
+    told = {
+        "always": "",
+        "tap:0": " where boundary 0 is captured",
+        "tbo": " with two-batch overlap",
+        "pp": " with pipeline parallelism",
+        "lora": " with LoRA adapters",
+    }
+    return told.get(advisory.when, f" if {advisory.when}")
 
 
 def _paths(before: Profile, after: Profile, methods: set[str] | None, architecture: str = "") -> list[Change]:

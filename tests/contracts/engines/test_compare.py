@@ -184,7 +184,7 @@ def test_advisories_that_begin_and_end():
     stays = Advisory("STAYS", "always", "x.py:1", "read")
     told = advisory_changes((ended, stays), (stays, begun), "A")
     assert [change.sentence() for change in told] == [
-        "NEW, from now on, if always: the revision is shared (arguments.py:5)",
-        "OLD, no longer, if tap:0: states are overwritten (models/a.py:3)",
+        "NEW, from now on: the revision is shared (arguments.py:5)",
+        "OLD, no longer where boundary 0 is captured: states are overwritten (models/a.py:3)",
     ]
     assert [change.text[:3] for change in advisory_changes((ended,), (begun,), "B")] == ["NEW"]

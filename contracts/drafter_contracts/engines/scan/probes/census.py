@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 
 from drafter_contracts.engines.scan.lazy import PACKAGE
 
@@ -40,20 +41,24 @@ def model_types(release: LazyRelease, cls: type) -> tuple[str, ...]:
     """Values that the files of a class, of its bases and of what they import compare a config's `model_type` with."""
     homes = [base.__module__ for base in cls.__mro__ if base.__module__.startswith(f"{PACKAGE}.models.")]
     for home in tuple(dict.fromkeys(homes)):
-        tree = release.import_module(home)._index.tree  # type: ignore[attr-defined]  # noqa: SLF001
-        imported = [node.module for node in tree.body if isinstance(node, ast.ImportFrom) and node.module]
-        homes += [name for name in imported if name.startswith(f"{PACKAGE}.models.")]
-    found: dict[str, None] = {}
-    for home in dict.fromkeys(homes):
-        module = release.find(home)
-        for node in ast.walk(module._index.tree) if module is not None else ():  # noqa: SLF001
-            if (
-                isinstance(node, ast.Compare)
-                and isinstance(node.left, ast.Attribute)
-                and node.left.attr == "model_type"
-            ):
-                found.update(dict.fromkeys(_texts(module, node.comparators[0])))  # type: ignore[arg-type]
-    return tuple(found)
+        homes += _file(release, home)[0]
+    found = [text for home in dict.fromkeys(homes) for text in _file(release, home)[1]]
+    return tuple(dict.fromkeys(found))
+
+
+@functools.lru_cache(maxsize=1024)
+def _file(release: LazyRelease, home: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Model files that a file imports from, and what it compares a config's `model_type` with."""
+    module = release.find(home)
+    if module is None:
+        return (), ()
+    tree = module._index.tree  # noqa: SLF001 - underscored for the release, not for us
+    imported = [node.module for node in tree.body if isinstance(node, ast.ImportFrom) and node.module]
+    texts: list[str] = []
+    for node in ast.walk(tree) if "model_type" in release.sources.get(module._path, "") else ():  # noqa: SLF001 - as above
+        if isinstance(node, ast.Compare) and isinstance(node.left, ast.Attribute) and node.left.attr == "model_type":
+            texts += _texts(module, node.comparators[0])
+    return tuple(name for name in imported if name.startswith(f"{PACKAGE}.models.")), tuple(texts)
 
 
 def _texts(module: LazyModule, node: ast.expr) -> list[str]:

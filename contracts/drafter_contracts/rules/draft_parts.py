@@ -1,9 +1,9 @@
-"""What the release's class makes of the drafter: its layers, its tensors and the norms around its states."""
+"""What the release's class makes of the drafter: whether it works, its layers, its tensors, norms around its states."""
 
 from __future__ import annotations
 
 from drafter_contracts.engines.capture import lookup
-from drafter_contracts.engines.profile import OPAQUE
+from drafter_contracts.engines.profile import BROKEN, FITTED, OPAQUE
 from drafter_contracts.rules.captured import source_text
 from drafter_contracts.rules.rule import Rule, drafter, engine, release_names, switched_on, whole
 from drafter_contracts.verdict import REFUSE, Finding
@@ -19,10 +19,30 @@ if TYPE_CHECKING:
 _NEEDLESS = ("fc.bias", "input_norm", "fc_norm", "t2d", "rotary_emb", "inv_freq", "embed_tokens")
 
 
+def broken_class(s: Situation) -> Outcome:
+    """The release's drafter class can work at all."""
+    if s.draft_class is None or s.draft_class.status == OPAQUE:
+        return None
+    if s.draft_class.status != BROKEN:
+        return ()
+    works = release_names(s, (o for o in s.elsewhere if o.draft_class is not None and o.draft_class.status == FITTED))
+    return (
+        Finding(
+            "DRAFT_BROKEN",
+            REFUSE,
+            f"the class that {engine(s)} has for {drafter(s)} cannot work in this release: {s.draft_class.reason}",
+            expected="a class that is fed what the target hands on",
+            actual="one that is not",
+            source=source_text(s, s.draft_class.source),
+            remedy=f"Use {works}, where it works." if works else "Use a release whose class works.",
+        ),
+    )
+
+
 def draft_layers(s: Situation) -> Outcome:
     """The class takes as many draft layers as the drafter has, and fills those it builds."""
     known, facts = s.draft_class, s.drafter
-    if known is None or facts is None or s.bundled or known.status == OPAQUE:
+    if known is None or facts is None or s.bundled or known.status != FITTED:
         return None
     stated = whole(s.draft_config.get("num_hidden_layers"))
     real = facts.real_layers
@@ -62,7 +82,7 @@ def _layers_remedy(s: Situation) -> str:
 def dropped_weights(s: Situation) -> Outcome:
     """The class loads every tensor that the drafter's function depends on."""
     known, facts = s.draft_class, s.drafter
-    if known is None or facts is None or not facts.tensors or known.status == OPAQUE:
+    if known is None or facts is None or not facts.tensors or known.status != FITTED:
         return None
     lost = [name for name in _among(facts.tensors, known.ignores) if _judged(name, known.loads)]
     lost = [name for name in lost if not any(word in name for word in _NEEDLESS)]
@@ -110,7 +130,7 @@ def _among(tensors: tuple[TensorFact, ...], words: tuple[str, ...]) -> list[str]
 def ids_range(s: Situation) -> Outcome:
     """The capture ids are below what the drafter's class checks them against."""
     known = s.draft_class
-    if known is None or known.status == OPAQUE or not known.ids_below or s.ids is None or s.ids_key == "formula":
+    if known is None or known.status != FITTED or not known.ids_below or s.ids is None or s.ids_key == "formula":
         return None
     key, limit = next(
         ((key, found) for key in known.ids_below if (found := whole(lookup(s.draft_config, key))) is not None),
@@ -142,7 +162,7 @@ def ids_range(s: Situation) -> Outcome:
 def norm_output(s: Situation) -> Outcome:
     """The recycled state is normed exactly if it was in training."""
     known, facts = s.draft_class, s.drafter
-    if known is None or facts is None or not s.method or known.status == OPAQUE:
+    if known is None or facts is None or not s.method or known.status != FITTED:
         return None
     stated = s.requirements.norm_output
     trained = facts.norm_output if stated is None else stated
@@ -171,7 +191,7 @@ def norm_output(s: Situation) -> Outcome:
 def norm_before_residual(s: Situation) -> Outcome:
     """The residual is fed by the normed state exactly if it was in training."""
     known, facts = s.draft_class, s.drafter
-    if known is None or facts is None or not s.method or known.status == OPAQUE or not known.keys:
+    if known is None or facts is None or not s.method or known.status != FITTED or not known.keys:
         return None
     stated = s.requirements.norm_before_residual
     trained = facts.norm_before_residual if stated is None else stated
@@ -193,6 +213,15 @@ def norm_before_residual(s: Situation) -> Outcome:
 
 
 RULES = (
+    Rule(
+        "DRAFT_BROKEN",
+        "The drafter's class can work",
+        "From 0.5.6.post2 to 0.5.9 the class for Mistral-Large-3's EAGLE head builds a plain target model, without the "
+        "layer that takes the target's states in: it never sees them.",
+        "https://github.com/sgl-project/sglang/blob/v0.5.9/python/sglang/srt/models/mistral_large_3_eagle.py",
+        ("R26",),
+        broken_class,
+    ),
     Rule(
         "DRAFT_LAYERS",
         "The class takes this many draft layers",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drafter_contracts.engines.profile import OPAQUE
+from drafter_contracts.engines.profile import FITTED
 from drafter_contracts.rules.captured import source_text
 from drafter_contracts.rules.rule import Rule, drafter, engine, whole
 from drafter_contracts.verdict import NOTE, REFUSE, WARN, Finding
@@ -32,7 +32,7 @@ def head_case(s: Situation) -> str:
 def head(s: Situation) -> Outcome:
     """The head that the release uses is there, and is the trained one."""
     known, facts = s.draft_class, s.drafter
-    if known is None or facts is None or known.status == OPAQUE or facts.has_lm_head is None or not known.lm_head:
+    if known is None or facts is None or known.status != FITTED or facts.has_lm_head is None or not known.lm_head:
         return None
     case = head_case(s)
     used = known.lm_head.get(case, "")
@@ -89,7 +89,7 @@ def _head(s: Situation, severity: str, message: str, expected: str, actual: str,
 def embeddings(s: Situation) -> Outcome:
     """The embeddings that the release uses are those trained with."""
     known, facts = s.draft_class, s.drafter
-    if known is None or facts is None or known.status == OPAQUE or facts.has_embedding is None or not known.embed:
+    if known is None or facts is None or known.status != FITTED or facts.has_embedding is None or not known.embed:
         return None
     differs = facts.target_hidden_size is not None and facts.target_hidden_size != facts.hidden_size
     own = known.embed == "own" or (known.embed.startswith("target unless") and differs)
@@ -142,7 +142,7 @@ def vocabulary_map(s: Situation) -> Outcome:
     if vocabulary.reduced and vocabulary.d2t is None:
         faults.append((f"it drafts from {vocabulary.size} tokens and has no map d2t", "d2t", "no map"))
     known = s.draft_class
-    if vocabulary.reduced and known is not None and known.status != OPAQUE and known.lm_head and not known.vocab_map:
+    if vocabulary.reduced and known is not None and known.status == FITTED and known.lm_head and not known.vocab_map:
         faults.append((f"{engine(s)} loads no map for this class", "d2t loaded", "draft ids taken as target ids"))
     elif vocabulary.d2t is None and known is not None and known.lm_head.get("unmapped") == "error":
         faults.append((f"{engine(s)} raises for a head of this class without a map", "d2t", "no map"))

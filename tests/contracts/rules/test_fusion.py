@@ -92,6 +92,16 @@ def test_what_an_opaque_class_does_is_unknown_and_nothing_is_claimed_of_its_fc(s
     assert not {"FC_SIZE", "FC_SKIPPED", "NORM_BEFORE_FC"} & set(verdict.checked)
 
 
+def test_a_class_that_cannot_work_is_refused_and_a_release_where_it_works_is_named(scene):
+    scene.others = (scene.profile("8.8.8"),)
+    scene.edit("draft_class", status="broken", reason="the model that it builds has no layer for the target's states")
+    assert scene.codes() == {"DRAFT_BROKEN": REFUSE}
+    found = scene.finding("DRAFT_BROKEN")
+    assert "has no layer for the target's states" in found.message
+    assert found.remedy == "Use sglang 8.8.8, where it works."
+    assert not {"FC_SIZE", "DRAFT_WEIGHTS", "DRAFT_LAYERS"} & set(scene.verdict().checked)
+
+
 def test_buffers_sized_by_the_targets_config_are_doubted_until_an_override_reaches_it(scene):
     scene.config["eagle_config"]["eagle_aux_hidden_state_layer_ids"] = [1, 9, 17, 22, 28]
     scene.boundaries = (2, 10, 18, 23, 29)

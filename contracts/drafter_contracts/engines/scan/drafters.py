@@ -2,7 +2,8 @@
 
 The probe (`probes.drafters`) builds every class from the release's own source with configs that differ in one
 key, and runs its loader and forward pass on stand-ins; here its observations become data. A class that could not
-be built, or whose fusion layer is not found, is recorded as opaque with the reason.
+be built, or whose fusion layer is not found, is recorded as opaque with the reason; one that is built without any and
+whose code never looks at the target's states, as broken.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import msgspec
 
 from drafter_contracts.engines.launch_rules import Source
-from drafter_contracts.engines.profile import FITTED, OPAQUE, Drafter
+from drafter_contracts.engines.profile import BROKEN, FITTED, OPAQUE, Drafter
 from drafter_contracts.engines.scan.sandbox import run_probe
 
 TYPE_CHECKING = False
@@ -142,6 +143,7 @@ class ClassSeen(msgspec.Struct):
 
     file: str
     failure: str = ""
+    blind: str = ""
     place: Source | None = None
     fusion: str = ""
     bases: list[str] = []
@@ -191,7 +193,7 @@ def derive(tree: SourceTree, *, allow_unconfined: bool = False) -> tuple[Drafter
 
 
 def fit(name: str, seen: ClassSeen) -> Drafter:
-    """What one class does, or an opaque record that says what was seen.
+    """What one class does, or a record that says why it cannot work, or what was seen instead.
 
     Args:
         name: Registered architecture.
@@ -199,6 +201,9 @@ def fit(name: str, seen: ClassSeen) -> Drafter:
     """
     kind = _kind(name, seen)
     source = seen.place or Source(seen.file, name)
+    if seen.blind:
+        reason = f"the model that it builds, {seen.blind}, has no layer for the target's states and never looks at them"
+        return Drafter(kind, BROKEN, reason, source)
     if seen.failure:
         return Drafter(kind, OPAQUE, seen.failure, source)
     reason = _unfit(kind, seen)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import CodeType
 
 from drafter_contracts.engines.scan.probes.layers import (
     RECORD,
@@ -104,6 +105,13 @@ class Built:
             found = [(n, one) for n, one in linear if _fuses(one, self.hidden) and not re.search(_LAYERS, n)]
         return found[0] if found else None
 
+    def is_blind(self) -> str:
+        """Name of the inner model's class if no method of it, its layers or the drafter looks at spec_info, or ""."""
+        inner = vars(self.model).get("model") if self.model is not None else None
+        if inner is None or any(_looks(one) for _, one in self.model.named_modules()):  # type: ignore[attr-defined]
+            return ""
+        return type(inner).__name__
+
     def width(self) -> int | None:
         """Columns of the fusion layer."""
         found = self.fusion()
@@ -134,6 +142,20 @@ class Built:
             key = part if isinstance(owner, DraftDict) else int(part) if part.isdigit() else None
             owner = getattr(owner, part) if key is None else owner[key]  # type: ignore[index]
         return owner
+
+
+def _looks(module: object) -> bool:
+    """Whether a method of a module's class names what the target hands on (`forward_batch.spec_info`)."""
+    waiting: list[object] = [member for base in type(module).__mro__ for member in vars(base).values()]
+    while waiting:
+        one = waiting.pop()
+        one = getattr(one, "fget", one)
+        code = one if isinstance(one, CodeType) else getattr(getattr(one, "__func__", one), "__code__", None)
+        if isinstance(code, CodeType):
+            if "spec_info" in code.co_names:
+                return True
+            waiting += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    return False
 
 
 def _fuses(leaf: Leaf, width: int) -> bool:

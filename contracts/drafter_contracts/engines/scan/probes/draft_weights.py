@@ -6,7 +6,7 @@ import ast
 
 from drafter_contracts.engines.scan.probes.draft_build import Built
 from drafter_contracts.engines.scan.probes.extract import Site, called_name, compile_site, sites
-from drafter_contracts.engines.scan.probes.layers import RECORD, Leaf, Loaded, Tensor, is_embedding
+from drafter_contracts.engines.scan.probes.layers import RECORD, Leaf, Loaded, Tensor, is_embedding, is_linear
 from drafter_contracts.engines.scan.standins import Standin
 
 TYPE_CHECKING = False
@@ -102,11 +102,13 @@ def owners(built: Built, embed: object = None, head: object = None) -> dict[str,
     # Not every table of the vocabulary's size embeds tokens: DSPARK's Markov head has two of its own.
     tables = [leaf for name, leaf in embeddings.items() if "embed" in name.rpartition(".")[2]]
     top = getattr(built.model, "lm_head", None)
-    table = "target" if not tables else _owner(tables[0], embed)
-    if not isinstance(top, Leaf) or not is_embedding(top):
+    # A class may keep the target's table beside one of its own, which then serves as its head alone.
+    beside = embed is not None and any(value is embed for value in vars(built.model).values())
+    table = "target" if not tables or beside else _owner(tables[0], embed)
+    if not isinstance(top, Leaf) or not (is_embedding(top) or is_linear(top)):
         whose = "target"
     elif any(top is one for one in tables):
-        whose = "embed"
+        whose = "own" if beside else "embed"
     else:
         whose = _owner(top, head)
     return {"embed": table, "lm_head": whose}

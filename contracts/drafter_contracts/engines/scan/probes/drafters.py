@@ -97,12 +97,23 @@ def _place(release: LazyRelease, built: Built) -> dict[str, object] | None:
     """The constructor that makes the layer which takes the target's states in."""
     inner, fusion = built.inner(), built.fusion()
     if inner is None or fusion is None:
-        return None
+        return _maker(release, built.model)
     name = fusion[0].rpartition(".")[2]
     for base in type(inner).__mro__:
         made = vars(base).get("__init__")
         code = getattr(made, "__code__", None)
         if code is not None and name in code.co_names:
+            return release.place(made) or None
+    return None
+
+
+def _maker(release: LazyRelease, model: object) -> dict[str, object] | None:
+    """The constructor that makes the inner model."""
+    inner = type(vars(model).get("model")).__name__ if model is not None else ""
+    for base in type(model).__mro__:
+        made = vars(base).get("__init__")
+        code = getattr(made, "__code__", None)
+        if code is not None and inner in code.co_names:
             return release.place(made) or None
     return None
 
@@ -164,7 +175,8 @@ class DraftClass:
         width = self.plain.width()
         fusion = self.plain.fusion()
         if width is None or fusion is None:
-            return {"failure": "no layer that takes the target's states in is known by name"}
+            failure = "no layer that takes the target's states in is known by name"
+            return {"failure": failure, "blind": self.plain.is_blind()}
         aux = self.takes_aux(width)
         bases = [base.__name__ for base in self.cls.__mro__]
         # A target's own MTP layers read its checkpoint's keys, which are nobody's to set for a drafter.

@@ -108,17 +108,22 @@ def _fate(directory: str, asked: Target, before: Profile, after: Profile, steps:
     """One drafter's files, read as the gate reads them, and what becomes of them.
 
     Raises:
-        UsageError: There is no such directory.
+        UsageError: There is no such directory, nor such an id in the cache.
         CheckpointError: They cannot be read.
         ManifestError: There is a manifest that cannot be read.
     """
     from drafter_contracts.checkpoint.read import read_drafter
+    from drafter_contracts.hub_cache import find
     from drafter_contracts.upgrades.drafters import fate, target_of
 
-    if not os.path.isdir(directory):
-        raise UsageError(f"{directory} is no directory", "--drafters takes directories with a drafter's config.json")
-    manifest = _manifest(directory)
-    facts = read_drafter(directory, target_layers=asked.layers)
+    found = find(directory, "")
+    if found is None:
+        raise UsageError(
+            f"{directory} is neither a directory nor in this machine's Hub cache",
+            "--drafters takes directories with a drafter's config.json, or Hub ids",
+        )
+    manifest = _manifest(found)
+    facts = read_drafter(found, target_layers=asked.layers)
     target = target_of(facts, manifest, asked)
     return fate(before, after, facts, target=target, manifest=manifest, between=steps)
 

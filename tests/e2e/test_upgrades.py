@@ -134,7 +134,7 @@ def test_coverage_of_all_releases_and_of_one(drafters, tmp_path):
     table = drafters("engine", "coverage", "0.5.2").stdout.splitlines()
     assert table[-1].split()[:4] == ["0.5.2", "14", "11", "3"]
     told = drafters("engine", "coverage", "0.5.2", "--all").stdout
-    assert "broken  Qwen2ForCausalLM EAGLE3: nothing is captured" in told
+    assert "broken  Qwen2ForCausalLM EAGLE3: " in told
     assert "[models/qwen2.py:637 (Qwen2ForCausalLM.set_eagle3_layers_to_capture)]" in told
     scanned = tmp_path / "mine.json"
     scanned.write_text(drafters("engine", "show", "0.5.2", "--json").stdout)

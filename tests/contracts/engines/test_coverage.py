@@ -155,8 +155,8 @@ TARGET_CLASSES = {
 NO_TARGET = ("exporter--", "template--EAGLE1--", "template--HASS--")
 #: Pairs whose hook provably cannot work in a release, with where that is seen. Nothing else may stand here.
 DEFECTS = {
-    ("0.5.9", "Glm4MoeLiteForCausalLM", "EAGLE3"): "Glm4MoeLiteModel never sets enable_a2a_moe",
-    ("0.5.23", "Qwen3VLForConditionalGeneration", "DFLASH"): "Qwen3LLMModel has no set_dflash_layers_to_capture",
+    ("0.5.9", "Glm4MoeLiteForCausalLM", "EAGLE3"): "models/deepseek_v2.py:2722 asks for enable_a2a_moe, never set here",
+    ("0.5.23", "Qwen3VLForConditionalGeneration", "DFLASH"): "models/qwen3_vl.py:1688 calls a method that is not there",
     ("0.5.23", "Qwen3VLForConditionalGeneration", "DSPARK"): "falls back to that setter",
 }
 

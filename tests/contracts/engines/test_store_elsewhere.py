@@ -48,6 +48,12 @@ def test_the_questions_above_have_different_answers():
     assert all(other.algorithms == () for found in answers for other in found), "not asked for"
 
 
+def test_a_whole_document_answers_as_the_part_of_it_that_is_read():
+    asked = Asked(*QUESTIONS[0])
+    (newest,) = store.elsewhere(ENGINE, "", asked)[-1:]
+    assert answer(store.document(ENGINE, newest.release), asked, "here") == newest
+
+
 def test_others_are_read_once_and_when_somebody_looks():
     read = []
     others = Elsewhere(lambda: read.append(1) or (OtherRelease(ENGINE, "1"), OtherRelease(ENGINE, "2")))

@@ -120,10 +120,11 @@ def _recipe(engine: str, release: str, data: str) -> recipe.Recipe:
         with open(path, "rb") as file:
             return recipe.decode(file.read(), path)
     except OSError:
+        known = releases(engine, data=data)
         raise UnknownReleaseError(
             f"no profile is shipped for {engine} {release}; `drafters engine scan PATH_OR_WHEEL` derives one from the "
             "release itself",
-            expected=", ".join(releases(engine, data=data)) or "a shipped release",
+            expected=f"one of {len(known)} shipped releases from {known[0]} to {known[-1]}" if known else "",
             actual=release,
         ) from None
 

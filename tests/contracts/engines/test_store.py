@@ -40,7 +40,10 @@ def test_an_unknown_release_names_those_that_are_known_and_how_to_scan():
     with pytest.raises(UnknownReleaseError) as caught:
         store.load_profile("sglang", "0.9.99")
     assert "drafters engine scan" in caught.value.message
-    assert "0.5.12.post1" in caught.value.expected
+    assert caught.value.expected == f"one of {len(RELEASES)} shipped releases from {RELEASES[0]} to {RELEASES[-1]}"
+    with pytest.raises(UnknownReleaseError) as caught:
+        store.load_profile("another engine", "0.5.9")
+    assert not caught.value.expected
 
 
 @pytest.mark.parametrize("name", ["../../errors", "/etc/passwd", ""])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from drafter_cli.commandline import JSON, Command, Option, Parsed
 from drafter_cli.errors import EXIT_OK
-from drafter_cli.profile_argument import ENGINE, load
+from drafter_cli.profile_argument import ENGINE, known_releases, load
 from drafter_cli.terminal import printable, write, write_json
 from drafter_contracts.engines.coverage import CAPTURE, DRAFTER, KINDS, READING
 
@@ -19,13 +19,13 @@ COMMANDS = {
         description=(
             "Per release: pairs of target class and method with a capture hook that were found, that are fitted, that\n"
             "cannot work in that release (broken), and that could not be followed (opaque: the gate says unknown);\n"
-            "the same of drafter classes and of the readings of capture ids. All shipped releases, or those named; a\n"
+            "the same of drafter classes and of the readings of capture ids. All known releases, or those named; a\n"
             "file written by `drafters engine scan` will do."
         ),
         words=("[RELEASE...]",),
         options=(Option("--all", "name everything that is not fitted, with the reason"), JSON),
         examples=(
-            ("drafters engine coverage", "all shipped releases"),
+            ("drafters engine coverage", "all of them"),
             ("drafters engine coverage 0.5.23 --all", "what is not fitted in one of them, and why"),
         ),
     )
@@ -35,9 +35,8 @@ COMMANDS = {
 def run(command: Command, parsed: Parsed) -> int:  # noqa: ARG001 - every command's `run` is handed its declaration
     """Show the coverage of some releases or all."""
     from drafter_contracts.engines.coverage import coverage
-    from drafter_contracts.engines.store import releases
 
-    found = [coverage(load(text)) for text in parsed.words or releases(ENGINE)]
+    found = [coverage(load(text)) for text in parsed.words or known_releases()]
     if parsed.has("--json"):
         write_json({"engine": ENGINE, "releases": [_document(one) for one in found]})
         return EXIT_OK

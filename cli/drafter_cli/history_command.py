@@ -1,11 +1,11 @@
-"""`drafters engine history`: what a target class captures over all shipped releases, one line per change."""
+"""`drafters engine history`: what a target class captures over all known releases, one line per change."""
 
 from __future__ import annotations
 
 from drafter_cli.commandline import JSON, Command, Option, Parsed
 from drafter_cli.errors import EXIT_OK, UsageError
 from drafter_cli.gate_options import numbers
-from drafter_cli.profile_argument import ENGINE, METHOD, check_class, layers, shipped
+from drafter_cli.profile_argument import ENGINE, METHOD, check_class, every, layers
 from drafter_cli.terminal import printable, wrap, write, write_json
 
 TYPE_CHECKING = False
@@ -20,7 +20,7 @@ COMMANDS = {
         name="engine history",
         summary="what a target class captures, over all releases",
         description=(
-            "One line per change over all shipped releases: with --ids what these ids of a drafter's config mean,\n"
+            "One line per change over all known releases: with --ids what these ids of a drafter's config mean,\n"
             "without what the class makes of any ids. Eager execution and CUDA graphs are told apart where they\n"
             "differ. A drafter class's name shows what became of that class."
         ),
@@ -44,7 +44,7 @@ def run(command: Command, parsed: Parsed) -> int:  # noqa: ARG001 - every comman
     """Show the history of one class."""
     from drafter_contracts.upgrades.history import class_history, methods_of, rule_history
 
-    profiles, name = shipped(), parsed.word(0)
+    profiles, name = every(), parsed.word(0)
     check_class(profiles, name, drafters=True)
     depth, method = layers("--layers", parsed.value("--layers")), parsed.value("--method")
     if parsed.has("--ids"):

@@ -50,19 +50,24 @@ def load(text: str) -> Profile:
         raise UsageError(f"{text} cannot be read as a profile: {why}") from None
 
 
-def shipped() -> tuple[Profile, ...]:
-    """Every shipped profile, oldest first."""
-    from drafter_contracts.engines.store import load_profile, releases
+def known_releases() -> list[str]:
+    """Every release that is shipped, or was added and is current, oldest first."""
+    from drafter_contracts.engines.local import known
 
-    return tuple(load_profile(ENGINE, version) for version in releases(ENGINE))
+    return [release for release, source in known.releases(ENGINE).items() if source != known.STALE]
+
+
+def every() -> tuple[Profile, ...]:
+    """The profile of every known release, oldest first."""
+    return tuple(load(one) for one in known_releases())
 
 
 def between(before: Profile, after: Profile) -> tuple[Profile, ...]:
-    """The shipped releases between two, oldest first; none where the two are in no such order."""
-    from drafter_contracts.engines.store import load_profile, releases, version_key
+    """The known releases between two, oldest first; none where the two are in no such order."""
+    from drafter_contracts.engines.versions import version_key
 
     low, high = version_key(before.release), version_key(after.release)
-    return tuple(load_profile(ENGINE, one) for one in releases(ENGINE) if low < version_key(one) < high)
+    return tuple(load(one) for one in known_releases() if low < version_key(one) < high)
 
 
 def check_class(profiles: Iterable[Profile], architecture: str, *, drafters: bool = False) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 
 from drafter_cli.demo_files import KIMI, write_drafter
-from drafter_contracts.engines.store import releases
+from drafter_contracts.engines.local.kept import write_added
+from drafter_contracts.engines.store import load_profile, releases
 
 BEFORE, AFTER = "0.5.12.post1", "0.5.23"
 
@@ -139,3 +141,14 @@ def test_coverage_of_all_releases_and_of_one(drafters, tmp_path):
     scanned = tmp_path / "mine.json"
     scanned.write_text(drafters("engine", "show", "0.5.2", "--json").stdout)
     assert drafters("engine", "coverage", scanned, "0.5.9").stdout.splitlines()[2:][0] == table[-1]
+
+
+def test_a_release_that_was_added_here_counts(drafters, tmp_path):
+    newer = msgspec.structs.replace(load_profile("sglang", AFTER), release="9.0.0")
+    write_added(str(tmp_path / "profiles"), newer, "a wheel")
+    variables = {"DRAFTERS_CACHE": str(tmp_path)}
+    coverage = json.loads(drafters("engine", "coverage", "--json", variables=variables).stdout)
+    assert coverage["releases"][-1]["release"] == "9.0.0"
+    arguments = ("engine", "history", KIMI, "--method", "EAGLE3", "--ids", "2,30,58", "--json")
+    (history,) = json.loads(drafters(*arguments, variables=variables).stdout)["histories"]
+    assert history["lines"][-1]["last"] == "9.0.0"

@@ -57,6 +57,7 @@ class DirectoryContents:
         self._cache = cache
         self._memo: Memo = recall(cache, root)
         self._young: set[str] = set()  # read so soon after a change that the next might bear the same stamp
+        self._seen: dict[str, Hashed | None] = {}  # one look at each file is enough
         self._grown = False
 
     def digests(self, wanted: Iterable[str]) -> dict[str, str]:
@@ -136,7 +137,12 @@ class DirectoryContents:
         return listed
 
     def _hashed(self, name: str) -> Hashed | None:
-        """A file by its stamp, read if that is not known; None if there is no such file."""
+        """A file, read if its stamp is not known; None if there is no such file."""
+        if name not in self._seen:
+            self._seen[name] = self._look(name)
+        return self._seen[name]
+
+    def _look(self, name: str) -> Hashed | None:
         full = f"{self.root}/{name}"
         try:
             seen = stamp(os.stat(full))

@@ -253,6 +253,7 @@ def test_vllm_and_gguf_keys_are_boundaries() -> None:
             ((2, 31, 57), (2, 30, 57)),
         ),
         (nested(None), {}, 36, (2, 18, 33), ((2, 19, 33),)),
+        ({"architectures": [LLAMA]}, {}, 8, (2, 4, 5), ()),  # too shallow for the other version's formula
     ],
 )
 def test_without_ids_the_producers_default_is_assumed_and_its_other_versions_named(

@@ -69,7 +69,10 @@ def _at_depth(context: Context, n: int, name: str, others: tuple[str, ...], reas
         return context.undecidable(f"{reason}, which a target of {n} layers is too shallow for: {error.message}")
     alternatives = []
     for other in others:
-        boundaries = tuple(tap.boundary for tap in numbering(other).default_taps(n))
+        try:
+            boundaries = tuple(tap.boundary for tap in numbering(other).default_taps(n))
+        except LayoutError:  # at this depth nobody can have used it
+            continue
         if boundaries != tuple(tap.boundary for tap in taps):
             alternatives.append(boundaries)
     if context.target_model_type.startswith(_MINIMAX_M3):

@@ -17,17 +17,33 @@ if TYPE_CHECKING:
 WORKERS = ("speculative/eagle_worker.py", "speculative/eagle_worker_v2.py")
 
 
-def load(built: Built, names: list[str]) -> dict[str, object]:
-    """Offer tensors to the class's loader.
+def load(built: Built, groups: list[list[str]]) -> list[dict[str, object]]:
+    """Offer groups of tensors to the class's loader, each as if it were all that the checkpoint has.
 
     Returns:
-        "loaded": number of parameters that were given a tensor; "kept": attributes that now hold one, with how it
-        was made ("offset", "as it is"); "error": exception, or "".
+        For every group "names"; "loaded": number of parameters that were given a tensor; "kept": attributes that now
+        hold one, with how it was made ("offset", "as it is"); "error" and "always": exception with these tensors and
+        without any, or "".
     """
-    _, always_kept, always = _offer(built, [])
-    loaded, kept, error = _offer(built, names)
-    new = {name: made for name, made in kept.items() if name not in always_kept}
-    return {"loaded": loaded, "kept": new, "error": error, "always": always}
+    if built.model is None:
+        return []
+    modules = [module for _, module in built.model.named_modules()]  # type: ignore[attr-defined]
+    before = [(vars(module), dict(vars(module))) for module in modules]
+
+    def offered(names: list[str]) -> tuple[int, dict[str, str], str]:
+        found = _offer(built, names)
+        for held, values in before:
+            held.clear()
+            held.update(values)
+        return found
+
+    _, always_kept, always = offered([])
+    results = []
+    for names in groups:
+        loaded, kept, error = offered(names)
+        new = {name: made for name, made in kept.items() if name not in always_kept}
+        results.append({"names": names, "loaded": loaded, "kept": new, "error": error, "always": always})
+    return results
 
 
 def _offer(built: Built, names: list[str]) -> tuple[int, dict[str, str], str]:

@@ -105,4 +105,5 @@ def install(release: LazyRelease) -> Builder:
     release.foreign("torch.Tensor", Tensor)
     release.foreign("torch.cat", concatenate)
     release.replace("default_weight_loader", load)
+    release.replace("get_rope", lambda *_args, **_kwargs: Leaf("RotaryEmbedding", {}, torch=False))
     return builder

@@ -41,9 +41,14 @@ def entries(release: LazyRelease) -> dict[str, str]:
     """Registered architectures whose name or file is a drafter's, with the file."""
     found = {}
     for path, text in sorted(release.sources.items()):
-        if not path.startswith("models/") or "EntryClass" not in text:
+        start = f"\n{text}".find("\nEntryClass")
+        if not path.startswith("models/") or start < 0:
             continue
-        for node in ast.parse(text).body:
+        try:
+            rest = ast.parse(text[start:]).body  # it stands at the end, and the rest of the file is long
+        except SyntaxError:
+            rest = ast.parse(text).body
+        for node in rest:
             if isinstance(node, ast.Assign) and any(ast.unparse(t) == "EntryClass" for t in node.targets):
                 names = [n.id for n in ast.walk(node.value) if isinstance(n, ast.Name)]
                 found.update({n: path for n in names if _NAME.search(n) or _NAME.search(path)})
@@ -335,12 +340,7 @@ class DraftClass:
         changes: dict[str, object] = {str(s["key"]): True for s in switches}
         if not self.with_keys({**changes, "num_hidden_layers": 2}).error:
             changes["num_hidden_layers"] = 2
-        results = []
-        for names in groups:
-            built = self.with_keys(changes)
-            if built.model is not None:
-                results.append({"names": names, **draft_weights.load(built, names)})
-        return results
+        return draft_weights.load(self.with_keys(changes), groups)
 
     def _sharing(self, workers: dict[str, list[draft_weights.Worker]]) -> dict[str, object]:
         """Whose embeddings and head are used, by case of the config."""

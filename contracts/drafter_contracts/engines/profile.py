@@ -234,6 +234,8 @@ class Drafter(msgspec.Struct, frozen=True, omit_defaults=True):
         norm_before_fc: Dotted keys that switch one norm over the concatenation on; empty: not implemented.
         fc_norm: Dotted keys that switch per-chunk norms on; empty: not implemented.
         norm_output: Dotted keys that make the normed state the recycled one; empty: not implemented.
+        either: Those of the three fields before whose switch is on if any of its keys is true ("fc_norm"); the others
+            follow the first of their keys that is present.
         skips_fc: `fc` is skipped when the incoming width equals the drafter's own (the silent path).
         max_layers: Most draft layers it accepts, 0 for no limit.
         keys: Every config key it reads, dotted, sorted; not recorded for a target's own MTP layers (kind "NEXTN").
@@ -261,6 +263,7 @@ class Drafter(msgspec.Struct, frozen=True, omit_defaults=True):
     norm_before_fc: tuple[str, ...] = ()
     fc_norm: tuple[str, ...] = ()
     norm_output: tuple[str, ...] = ()
+    either: tuple[str, ...] = ()
     skips_fc: bool = False
     max_layers: int = 0
     keys: tuple[str, ...] = ()

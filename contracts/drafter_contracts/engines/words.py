@@ -236,6 +236,7 @@ DRAFTER_FIELDS = {
     "norm_before_fc": "norm over the concatenation switched on by",
     "fc_norm": "norm per state switched on by",
     "norm_output": "recycling of the normed state switched on by",
+    "either": "on if any of its keys is true",
     "skips_fc": "fc skipped where the widths are equal",
     "max_layers": "most draft layers (0: any)",
     "keys": "config keys read",

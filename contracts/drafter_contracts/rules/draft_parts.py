@@ -166,7 +166,7 @@ def norm_output(s: Situation) -> Outcome:
         return None
     stated = s.requirements.norm_output
     trained = facts.norm_output if stated is None else stated
-    does = bool(known.norm_output) and switched_on(s.draft_config, known.norm_output)
+    does = switched_on(s.draft_config, known.norm_output, either="norm_output" in known.either)
     if trained == does:
         return ()
     if not known.norm_output:

@@ -192,11 +192,13 @@ def fc_bias(s: Situation) -> Outcome:
     )
 
 
-def _norm(s: Situation, code: str, what: str, has: bool, keys: tuple[str, ...]) -> Outcome:
+def _norm(s: Situation, code: str, what: str, has: bool, field: str) -> Outcome:
     known = _class(s)
     if known is None or s.drafter is None or not s.method:
         return None
-    does = bool(keys) and switched_on(s.draft_config, keys)
+    keys: tuple[str, ...] = getattr(known, field)
+    either = field in known.either
+    does = bool(keys) and switched_on(s.draft_config, keys, either=either)
     if has == does or (does and s.drafter.weights == "none"):
         return ()
     if has:
@@ -212,7 +214,8 @@ def _norm(s: Situation, code: str, what: str, has: bool, keys: tuple[str, ...]) 
             expected=f"{what} {'applied' if has else 'not applied'}",
             actual=f"{what} {'applied with weights as initialised' if does else 'dropped without a message'}",
             source=source_text(s, known.source),
-            remedy=f"Set {keys[0]} to {'true' if has else 'false'} in the drafter's config."
+            remedy=f"Set {keys[0] if has or not either else ' and '.join(keys)} to {'true' if has else 'false'}"
+            " in the drafter's config."
             if keys
             else "Use a release that implements it: "
             + (_releases_with(s, code) or "none of the known ones does")
@@ -232,14 +235,14 @@ def norm_before_fc(s: Situation) -> Outcome:
     """One norm over the concatenation is applied exactly if trained."""
     if s.drafter is None or s.draft_class is None:
         return None
-    return _norm(s, "NORM_BEFORE_FC", "norm before fc", s.drafter.norm_before_fc, s.draft_class.norm_before_fc)
+    return _norm(s, "NORM_BEFORE_FC", "norm before fc", s.drafter.norm_before_fc, "norm_before_fc")
 
 
 def norm_per_chunk(s: Situation) -> Outcome:
     """One norm per captured state is applied exactly if trained."""
     if s.drafter is None or s.draft_class is None:
         return None
-    return _norm(s, "NORM_PER_CHUNK", "norm of each state before fc", s.drafter.fc_norm, s.draft_class.fc_norm)
+    return _norm(s, "NORM_PER_CHUNK", "norm of each state before fc", s.drafter.fc_norm, "fc_norm")
 
 
 _EAGLE3 = "https://github.com/sgl-project/sglang/blob/v0.5.9/python/sglang/srt/models/llama_eagle3.py"

@@ -83,13 +83,13 @@ def given(s: Situation, *dests: str) -> bool:
     return any(dest in s.serving.arguments.given for dest in dests)
 
 
-def switched_on(config: dict[str, object], keys: Sequence[str]) -> bool:
-    """Whether the first of these dotted keys that is present is true."""
+def switched_on(config: dict[str, object], keys: Sequence[str], *, either: bool = False) -> bool:
+    """Whether the first of these dotted keys that is present is true; or any of them, where either will do."""
     from drafter_contracts.engines.capture import find
 
     for key in keys:
         present, value = find(config, key)
-        if present and value is not None:
+        if present and value is not None and (value or not either):
             return bool(value)
     return False
 

@@ -58,7 +58,7 @@ class Inner(nn.Module):
         if eagle_config.get("norm_before_fc", getattr(config, "norm_before_fc", False)):
             self.input_norm = RMSNorm(count * width)
         self.fc_norm = None
-        if getattr(config, "fc_norm", False):
+        if {fc_norm}:
             self.fc_norm = nn.ModuleList([RMSNorm(width) for _ in range(count)])
         self.midlayer = Layer(config)
         self.norm = RMSNorm(config.hidden_size)
@@ -166,6 +166,7 @@ def release(extra: dict[str, str] | None = None, *, map_needed: str = "pass", **
         "name": "ToyForCausalLMEagle3",
         "default": "3",
         "condition": "hidden_states.shape[-1] != embeds.shape[-1]",
+        "fc_norm": 'getattr(config, "fc_norm", False)',
         "mapping": "tensor + torch.arange(tensor.shape[0])",
         **options,
     }
@@ -205,6 +206,24 @@ def test_norms_and_the_recycled_state_are_found_by_what_they_change():
     assert drafter.norm_before_fc == ("eagle_config.norm_before_fc", "norm_before_fc")
     assert drafter.fc_norm == ("fc_norm",)
     assert drafter.norm_output == ("norm_output",)
+
+
+@pytest.mark.parametrize(
+    ("fc_norm", "keys", "either"),
+    [
+        (
+            'getattr(config, "fc_norm", None) or getattr(config, "use_aux_norm", False)',
+            ("fc_norm", "use_aux_norm"),
+            True,
+        ),
+        ('getattr(config, "use_aux_norm", getattr(config, "fc_norm", False))', ("use_aux_norm", "fc_norm"), False),
+    ],
+)
+def test_of_two_keys_either_will_do_or_the_first_that_is_present_decides(fc_norm, keys, either):
+    drafter = toy(fc_norm=fc_norm)
+    assert drafter.fc_norm == keys
+    assert drafter.either == (("fc_norm",) if either else ())
+    assert drafter.norm_before_fc == ("eagle_config.norm_before_fc", "norm_before_fc")
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,17 @@ def test_a_trained_norm_must_be_known_to_the_release_and_switched_on(scene, fiel
     assert "sglang 8.8.8" in found.remedy
 
 
+def test_where_either_key_switches_a_norm_on_a_false_first_one_decides_nothing(scene):
+    scene.edit("draft_class", fc_norm=("fc_norm", "use_aux_norm"), either=("fc_norm",))
+    scene.config.update(fc_norm=False, use_aux_norm=True)
+    assert scene.codes() == {"NORM_PER_CHUNK": REFUSE}
+    assert "Set fc_norm and use_aux_norm to false" in scene.finding("NORM_PER_CHUNK").remedy
+    scene.edit("facts", fc_norm=True)
+    assert scene.verdict().decision == "allow"
+    scene.edit("draft_class", either=())
+    assert scene.codes() == {"NORM_PER_CHUNK": REFUSE}
+
+
 def test_a_norm_that_no_tensor_fills_is_refused(scene):
     scene.config["fc_norm"] = True
     assert scene.codes() == {"NORM_PER_CHUNK": REFUSE}

@@ -103,11 +103,16 @@ class Bounds(msgspec.Struct):
 
 
 class Switch(msgspec.Struct):
-    """A key that adds norms (name to width) or changes the recycled state (label before and after)."""
+    """A key that adds norms (name to width) or changes the recycled state (label before and after).
+
+    Attributes:
+        overrules: Other keys that add the same norms, and do not while this one is false.
+    """
 
     key: str
     norms: dict[str, int]
     label: list[str]
+    overrules: list[str] = []
 
 
 class Forward(msgspec.Struct):
@@ -208,6 +213,8 @@ def fit(name: str, seen: ClassSeen) -> Drafter:
         return Drafter(kind, OPAQUE, seen.failure, source)
     reason = _unfit(kind, seen)
     loads, ignores, refuses = _weights(seen) if kind != "NEXTN" else ((), (), ())
+    whole = [s for s in seen.switches if _is_concatenation(s, seen)]
+    chunks = [s for s in seen.switches if _is_per_chunk(s, seen)]
     mapped = next((offer for offer in seen.weights if offer.names == ["d2t"]), None)
     return Drafter(
         kind=kind,
@@ -217,8 +224,9 @@ def fit(name: str, seen: ClassSeen) -> Drafter:
         taps=_taps(seen),
         width=tuple(seen.widths),
         bias=seen.bias.keys[0] if seen.bias.keys else "yes" if seen.bias.base else "no",
-        norm_before_fc=tuple(s.key for s in seen.switches if _is_concatenation(s, seen)),
-        fc_norm=tuple(s.key for s in seen.switches if _is_per_chunk(s, seen)),
+        norm_before_fc=tuple(s.key for s in whole),
+        fc_norm=tuple(s.key for s in chunks),
+        either=tuple(name for name, group in (("norm_before_fc", whole), ("fc_norm", chunks)) if _any_will_do(group)),
         norm_output=tuple(s.key for s in seen.switches if s.label[0] != s.label[1]),
         skips_fc=seen.forward is not None and not seen.forward.equal_runs and not seen.forward.equal_error,
         max_layers=1 if seen.layers.get("2") and not seen.layers.get("1") else 0,
@@ -274,6 +282,11 @@ def _taps(seen: ClassSeen) -> tuple[str, ...]:
 
 def _is_concatenation(switch: Switch, seen: ClassSeen) -> bool:
     return list(switch.norms.values()) == [seen.columns] and seen.columns > seen.hidden
+
+
+def _any_will_do(group: list[Switch]) -> bool:
+    """Whether one true key is enough, whatever the others say."""
+    return len(group) > 1 and not any(switch.overrules for switch in group)
 
 
 def _is_per_chunk(switch: Switch, seen: ClassSeen) -> bool:

@@ -318,12 +318,11 @@ class DraftClass:
             if added or (after != label and not error):
                 found.append({"key": key, "norms": added, "label": [label, after]})
 
-        def overrules(one: str) -> int:
-            """How many other keys that do the same stay without effect while this one is false."""
-            pairs = [str(o["key"]) for o in found if o["key"] != one]
-            return sum(1 for o in pairs if self.with_keys({one: False, o: True}).norms() == before)
-
-        return sorted(found, key=lambda s: (-overrules(str(s["key"])), str(s["key"])))
+        for one in found:
+            same = [str(o["key"]) for o in found if o is not one and o["norms"] and o["norms"] == one["norms"]]
+            key = str(one["key"])
+            one["overrules"] = [o for o in same if self.with_keys({key: False, o: True}).norms() == before]
+        return sorted(found, key=lambda s: (-len(s["overrules"]), str(s["key"])))  # type: ignore[arg-type]
 
     def _forward(self, counts: dict[str, object]) -> dict[str, object]:
         """Whether the fusion layer runs when what arrives is as wide as the drafter, and when it is not."""

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from drafter_contracts.serving.installed import find_engine
+from drafter_contracts.serving.installed import engine_at, find_engine
 from drafter_contracts.serving.invocation import read_invocation
 
 
@@ -224,3 +224,31 @@ def test_uv_runs_another_engine_than_the_projects(quiet, monkeypatch, tmp_path):
     assert engine("uvx", "--from", "sglang", "sglang", "serve", "m") is None
     monkeypatch.setenv("UV_PROJECT_ENVIRONMENT", str(tmp_path / "other"))
     assert engine("uv", "run", *python) == "0.5.2"
+
+
+def test_where_the_package_lies(tmp_path):
+    site = environment(tmp_path / "env", "0.5.9")
+    python = str(tmp_path / "env/bin/python")
+    found = find_engine(read_invocation([python, *LAUNCH]))
+    assert (found.release, found.package) == ("0.5.9", str(site / "sglang"))
+    shutil.rmtree(site / "sglang")
+    assert find_engine(read_invocation([python, *LAUNCH])).package == "", "only metadata"
+    source(tmp_path / "checkout", "")
+    (site / "sglang.pth").write_text(f"{tmp_path}/checkout\n")
+    found = find_engine(read_invocation([python, *LAUNCH]))
+    assert (found.release, found.package) == ("0.5.9", f"{tmp_path}/checkout/sglang")
+    found = find_engine(read_invocation(["env", f"PYTHONPATH={tmp_path}/checkout", python, *LAUNCH]))
+    assert found.package == f"{tmp_path}/checkout/sglang"
+
+
+def test_an_engine_is_found_in_a_place_that_is_named(tmp_path):
+    site = environment(tmp_path / "env", "0.5.9")
+    for place in (tmp_path / "env", site, site / "sglang"):
+        found = engine_at(str(place))
+        assert (found.release, found.package) == ("0.5.9", str(site / "sglang"))
+    source(tmp_path / "checkout" / "python", '__version__ = "0.5.24.dev1"\n')
+    found = engine_at(str(tmp_path / "checkout"))
+    assert (found.release, found.package) == ("0.5.24.dev1", f"{tmp_path}/checkout/python/sglang")
+    shutil.rmtree(site / "sglang")
+    assert engine_at(str(site)) is None, "metadata is no engine"
+    assert engine_at(str(tmp_path / "nowhere")) is None

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     Contents = DirectoryContents | WheelContents
 
 ENGINE = "sglang"
+ENGINE_OPTION = f"--engine {ENGINE}"
 #: What an engine without a readable version is called: no release, and no advisory's range holds it.
 UNVERSIONED = "0+unknown"
 #: Where a profile comes from that neither ships nor was added: from the very files.
@@ -119,7 +120,7 @@ def profile_of_wheel(path: str, *, may_scan: bool = True, tell: Callable[[str], 
     try:
         tree = open_tree(path)
     except ScanError as error:
-        return _without(error, path, "")
+        return _without(error, path, "VERSION")
     search = _Search(path, tree.release, WheelContents(tree), tell or (lambda _: None))
     return search.found(may_scan=may_scan)
 
@@ -153,13 +154,14 @@ class _Search:
         self._tell = tell
         self._cache = profiles_folder()
         self._why = ""
+        self._near = "VERSION"  # the release that this nearly is
 
     def found(self, *, may_scan: bool) -> Found:
         """The profile, or why there is none."""
         try:
             return self._as_released() or self._of_these_files(may_scan=may_scan)
         except ScanError as error:
-            return _without(error, self._place, self._release)
+            return _without(error, self._place, self._near)
 
     def _as_released(self) -> Found | None:
         """The known profile of this release, if it holds here."""
@@ -169,6 +171,7 @@ class _Search:
             unread = self._release == UNVERSIONED
             self._why = "its version cannot be read" if unread else f"no profile of {self._release} is shipped"
             return None
+        self._near = self._release
         differing = differences(reference.profile, self._contents)
         if differing:
             self._why = differing.describe(self._release)
@@ -191,7 +194,7 @@ class _Search:
             return Found(
                 None,
                 problem=f"{self._why} ({self._place}), and it was not to be scanned",
-                remedy=f"Leave out --no-scan, or say --engine {ENGINE}==VERSION if it captures as that release does.",
+                remedy=f"Leave out --no-scan, or say {ENGINE_OPTION}=={self._near} if it captures as that does.",
             )
         with lock(kept.lock_path(self._cache, key)):
             return self._kept(key) or self._scanned(key, files)
@@ -224,14 +227,13 @@ class _Search:
         return f"derived from the files in {self._place} ({self._why}){when}"
 
 
-def _without(error: ScanError, place: str, release: str) -> Found:
+def _without(error: ScanError, place: str, near: str) -> Found:
     """No profile, because of an error."""
-    version = release if release not in ("", UNVERSIONED) else "VERSION"
     return Found(
         None,
         problem=f"the engine in {place} cannot be profiled: {error.diagnostics()}",
         remedy=(
-            f"Say --engine {ENGINE}=={version} if it captures as that release does, or derive its profile elsewhere "
+            f"Say {ENGINE_OPTION}=={near} if it captures as that release does, or derive its profile elsewhere "
             "with `drafters engine scan` and give that: --engine FILE.json."
         ),
     )

@@ -31,6 +31,7 @@ from drafter_cli.launched_engine import ENGINE
 from drafter_cli.terminal import BLUE, BOLD, DIM, GREEN, RED, YELLOW, Style, colours, wrap, write
 from drafter_contracts.engines.capture import requested_boundaries
 from drafter_contracts.engines.profile import FITTED, Guard
+from drafter_contracts.engines.ranges import span_text
 from drafter_contracts.engines.store import load_profile, releases
 from drafter_contracts.layout import Tap, describe_taps, layout_from_output_ids
 
@@ -42,7 +43,7 @@ METHOD = "EAGLE3"
 WRONG_FIX = (-1, 2, 30)
 _COLOURS = {"allow": GREEN, "warn": YELLOW, "refuse": RED, "unknown": BLUE}
 _INDENT = " " * 16
-_LABEL = 22
+_LABEL = 25
 #: Directories, relative to where the story is told, so that messages stay short.
 _NAMES: dict[tuple[int, ...], str] = {WRONG_FIX: "drafter-wrong-fix", TRAINED_OUTPUT_IDS: "drafter"}
 
@@ -111,7 +112,7 @@ class Teller:
     def row(self, label: str, verdict: Verdict, note: str = "", asked: str = "") -> None:
         """A verdict on one line, and below it what would be captured and why it is refused."""
         word = self.style.paint(f"{verdict.decision.upper():<8}", BOLD, _COLOURS[verdict.decision])
-        write(f"  {label:<14}{word}{self.style.paint(note, DIM)}".rstrip())
+        write(f"  {label:<{_LABEL}} {word}{self.style.paint(note, DIM)}".rstrip())
         if asked:
             self.detail("ids ask for", asked)
         for key in ("captures", "graph replay"):
@@ -168,18 +169,30 @@ def introduce(teller: Teller) -> None:
     teller.say(f"files     {os.getcwd()} (real headers, no weights)")
 
 
+def _gist(question: Question, verdict: Verdict) -> tuple[str, ...]:
+    """What a verdict says, whatever the release is called and wherever in its source that is."""
+    said = [verdict.decision, asked_for(question), *(verdict.context.get(k, "") for k in ("captures", "graph replay"))]
+    said += [f"{finding.code} {finding.message}" for finding in refusals(verdict)]
+    return (question.architecture, *(text.replace(question.release, "") for text in said))
+
+
 def wrong_fix(stage: Stage, teller: Teller) -> list[Verdict]:
     """Step 1: ids that somebody thought were a fix, on every release."""
     teller.chapter(f"1. Served with ids {list(WRONG_FIX)}: the wrong fix, on every release")
     verdicts = []
+    alike: dict[tuple[str, ...], list[tuple[Question, Verdict]]] = {}
     for release in releases(ENGINE):
         architectures = [KIMI] if has_hook(release, KIMI) or not has_hook(release, DEEPSEEK) else [KIMI, DEEPSEEK]
         for architecture in architectures:
             question = Question(release, architecture, WRONG_FIX)
             verdict = stage.ask(question)
             verdicts.append(verdict)
-            note = architecture if architecture == KIMI else f"{architecture} with the same numbers"
-            teller.row(release, verdict, note, asked_for(question))
+            alike.setdefault(_gist(question, verdict), []).append((question, verdict))
+    for group in alike.values():
+        question, verdict = group[-1]
+        note = KIMI if question.architecture == KIMI else f"{question.architecture} with the same numbers"
+        where = span_text(releases(ENGINE), (one.release for one, _ in group))
+        teller.row(where, verdict, note, asked_for(question))
     refused = sum(verdict.decision == "refuse" for verdict in verdicts)
     shapes = sum(any(f.code.startswith("FC_") for f in refusals(verdict)) for verdict in verdicts)
     teller.say(

@@ -12,8 +12,8 @@ from drafter_contracts.engines.scan.targets import derive
 N = 20
 
 
-def rule_of(text, name="ToyForCausalLM", method="EAGLE3"):
-    captured, _ = derive(release(text))
+def rule_of(text, name="ToyForCausalLM", method="EAGLE3", **more):
+    captured, _ = derive(release(text, **more))
     return captured.rules[captured.targets[name][method]]
 
 
@@ -200,6 +200,73 @@ def test_a_class_that_calls_its_layer_with_what_it_does_not_take_is_broken():
     )
     assert rule.status == "broken"
     assert "__init__() got an unexpected keyword argument 'first' @ models/toy.py:" in rule.reason
+
+
+TIED = (
+    model()
+    .replace("self.capture_aux_hidden_states = False", "self.capture_aux_hidden_states = @VALUE@")
+    .replace("        aux_hidden_states = None\n", "        aux_hidden_states = None if self.tied else None\n")
+)
+
+
+@pytest.mark.parametrize(
+    ("given", "status"),
+    [
+        ("False\n        self.tied = False", "fitted"),
+        ("False", "broken"),
+        ("False\n        if config.is_tied:\n            self.tied = True", "opaque"),
+    ],
+)
+def test_a_class_that_reads_what_no_constructor_gives_it_is_broken(given, status):
+    rule = rule_of(TIED.replace("@VALUE@", given))
+    assert rule.status == status
+    assert ("object has no attribute 'tied' @ models/toy.py:" in rule.reason) == (status != "fitted")
+
+
+def test_a_class_that_goes_past_the_constructor_which_gives_it_an_attribute_is_broken():
+    other = (
+        "\nclass Other(ToyForCausalLM):\n    def __init__(self, config, quant_config=None):\n"
+        "        nn.Module.__init__(self)\n        self.pp_group = get_pp_group()\n        self.config = config\n"
+        "        self.model = ToyModel(config)\n        self.lm_head = ParallelLMHead(4, 4)\n"
+        "        self.logits_processor = LogitsProcessor(config)\n        self.capture_aux_hidden_states = False\n"
+        "\nEntryClass = [ToyForCausalLM, Other]\n"
+    )
+    text = TIED.replace("@VALUE@", "False\n        self.tied = False") + other
+    assert rule_of(text).status == "fitted"
+    assert rule_of(text, name="Other").status == "broken"
+
+
+RUNNER = """
+from sglang.srt.managers.schedule_batch import global_server_args_dict
+from sglang.srt.layers.moe.utils import Kind
+class ModelRunner:
+    def __init__(self, server_args):
+        global_server_args_dict.update({"kind": Kind(server_args.kind), "page_size": server_args.page_size})
+"""
+
+
+def test_settings_that_start_up_puts_in_place_of_an_option_are_there():
+    text = model().replace("self.mlp = ToyMLP()", "self.mlp = ToyMLP()\n        assert table['kind'].is_standard()")
+    rule = rule_of(
+        "from sglang.srt.managers.schedule_batch import global_server_args_dict as table\n"
+        + text.split("annotations\n", 1)[1],
+        **{
+            "model_executor/model_runner.py": RUNNER,
+            "managers/schedule_batch.py": "global_server_args_dict = {'kind': None, 'page_size': 1}\n",
+            "layers/moe/utils.py": "class Kind:\n    def __init__(self, text):\n        self.text = text\n"
+            "    def is_standard(self):\n        return self.text is None\n",
+        },
+    )
+    assert rule.status == "fitted"
+
+
+def test_a_model_type_is_looked_for_in_the_files_that_a_class_takes_its_layers_from():
+    base = model().replace(
+        "self.mlp = ToyMLP()", "self.mlp = ToyMLP() if config.model_type == 'toy_text' else {}['mlp']"
+    )
+    user = "from sglang.srt.models import toy\nclass Text(toy.ToyForCausalLM):\n    pass\nEntryClass = Text\n"
+    rule = rule_of(base, name="Text", **{"models/toy_text.py": user})
+    assert rule.status == "fitted"
 
 
 def test_a_class_that_ends_in_a_pooler_is_broken():

@@ -112,6 +112,27 @@ def is_misfit(error: Exception) -> bool:
     return code is not None and code.co_filename.startswith(PACKAGE.replace(".", "/"))
 
 
+def lacks_attribute(error: Exception, model: object) -> bool:
+    """Whether a model reads an attribute of its own that no constructor of its class gives it, whatever the config.
+
+    Only for the model itself, whose constructor ran: the one that its class has, and those which that one goes on to.
+    """
+    if not isinstance(error, AttributeError) or getattr(error, "obj", None) is not model or not error.name:
+        return False
+    waiting, names = [base for base in type(model).__mro__ if "__init__" in vars(base)][:1], set()
+    order = type(model).__mro__
+    while waiting:
+        owner = waiting.pop()
+        code = getattr(vars(owner).get("__init__"), "__code__", None)
+        if code is None or not code.co_filename.startswith(PACKAGE.replace(".", "/")):
+            continue
+        names.update(code.co_names)
+        above = order[order.index(owner) + 1 :]
+        called = above if "super" in code.co_names else [base for base in above if base.__name__ in code.co_names]
+        waiting += [base for base in called if "__init__" in vars(base)]
+    return error.name not in names and not any(error.name in vars(base) for base in order)
+
+
 def has_logits(modules: Iterable[object]) -> bool:
     """Whether a logits processor is among a model's modules."""
     return any(isinstance(module, _Logits) for module in modules)

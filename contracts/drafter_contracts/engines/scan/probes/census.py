@@ -53,12 +53,16 @@ def _file(release: LazyRelease, home: str) -> tuple[tuple[str, ...], tuple[str, 
     if module is None:
         return (), ()
     tree = module._index.tree  # noqa: SLF001 - underscored for the release, not for us
-    imported = [node.module for node in tree.body if isinstance(node, ast.ImportFrom) and node.module]
+    imported: list[str] = []
+    for statement in tree.body:
+        if isinstance(statement, ast.ImportFrom) and statement.module:
+            imported += [statement.module, *(f"{statement.module}.{alias.name}" for alias in statement.names)]
     texts: list[str] = []
     for node in ast.walk(tree) if "model_type" in release.sources.get(module._path, "") else ():  # noqa: SLF001 - as above
         if isinstance(node, ast.Compare) and isinstance(node.left, ast.Attribute) and node.left.attr == "model_type":
             texts += _texts(module, node.comparators[0])
-    return tuple(name for name in imported if name.startswith(f"{PACKAGE}.models.")), tuple(texts)
+    models = (name for name in imported if name.startswith(f"{PACKAGE}.models.") and release.find(name) is not None)
+    return tuple(models), tuple(texts)
 
 
 def _texts(module: LazyModule, node: ast.expr) -> list[str]:

@@ -125,21 +125,22 @@ def build(
         builder.stack.clear()
         builder.layers = 0
         config, log = world.make_config(variant, depth, cls.__name__, model_type, kind)
-        built = False
+        model: object = None
         TRACE.reset()
         try:
-            subject = Subject(world.instantiate(cls, config), builder)
-            built = True
+            model = world.instantiate(cls, config)
+            subject = Subject(model, builder)
             _first_run(subject, setter)
         except Exception as error:  # noqa: BLE001 - the release's own failure under this config
-            word = "defect" if building.is_misfit(error) else "unclear"
-            reason: dict[str, object] = {word: f"{'its forward pass' if built else 'building it'}: {describe(error)}"}
+            faulty = building.is_misfit(error) or building.lacks_attribute(error, model)
+            what = "building it" if model is None else "its forward pass"
+            reason: dict[str, object] = {"defect" if faulty else "unclear": f"{what}: {describe(error)}"}
         else:
             complaint = stream.Reading(TRACE, depth).complaint
             if not complaint or TRACE.calls == depth:
                 return subject, log, (variant, kind, model_type), {}
             reason = {"unclear": complaint}
-        attempts.append(((built and TRACE.calls > 0, builder.layers), reason))
+        attempts.append(((model is not None and TRACE.calls > 0, builder.layers), reason))
     best = max(attempts, key=lambda attempt: attempt[0])[1]  # the first of those that came furthest
     return None, [], ("", 0, ""), best
 

@@ -28,6 +28,8 @@ _RANK = re.compile(r"^get_\w*rank$")
 _GROUP = re.compile(r"^get_\w*group$")
 #: Files that wrap kernels: what they return is an unknown tensor.
 _KERNEL_WRAPPERS = ("layers/elementwise.py", "layers/gemma4_fused_ops.py")
+#: What the launch sets in its own environment for models that insist on it (`arg_groups/overrides.py`).
+_ENVIRONMENT = {"SGLANG_ENABLE_UNIFIED_RADIX_TREE": "1"}
 #: Where the engine sets a model up.
 _RUNNER = "model_executor/model_runner.py"
 #: Functions by which release code reaches the launch's settings (`server_args.py`, `runtime_context.py`).
@@ -199,7 +201,9 @@ SETTINGS = Settings("settings")
 SETTINGS.speculative_algorithm = "EAGLE3"
 SETTINGS.moe.init_expert_location = "trivial"
 SETTINGS.language_only = True
+SETTINGS.disable_radix_cache = False
 SETTINGS.mamba.enable_mamba_extra_buffer = True
+SETTINGS.mamba.mamba_radix_cache_strategy = "extra_buffer"
 
 
 def _mm_embed(
@@ -253,11 +257,14 @@ def install(release: LazyRelease) -> Builder:
     Standin.answer = symbolic.answer
     release.rule = _rule
     release.stub(*_KERNEL_WRAPPERS)
+    release.foreign("os.environ", dict(_ENVIRONMENT))
+    release.foreign("os.getenv", _ENVIRONMENT.get)
     plain = SETTINGS
     parallel = Settings("parallel")
     plain.comm.boundary_reduction = "ar"
     constants: dict[str, Callable[..., object]] = {
         "get_parallel": lambda: parallel,
+        "_configured_parallel": lambda name: getattr(parallel, name),
         "declare_load_time_override": lambda *_args, **_kwargs: None,
         "is_cuda": lambda: True,
         "load_joint_head_config": lambda *_args, **_kwargs: None,

@@ -154,6 +154,7 @@ class ModelConfig:
     def __init__(self, model_path, is_draft_model=False):
         self.hf_config = load(model_path)
         if is_draft_model and self.hf_config.architectures[0] == "TargetA":
+            self.hf_config.num_experts = self.hf_config.mtp_num_experts
             self.hf_config.architectures[0] = "TargetANextN"
         if is_draft_model and self.hf_config.architectures[0] in GROUP:
             self.hf_config.architectures[0] = "OtherNextN"

@@ -63,7 +63,8 @@ PRESETS: tuple[dict[str, object], ...] = (
 )
 #: Names of decoder layers.
 _LAYERS = r"layers?\.|midlayer|stages|decoder|block"
-_MISSING = re.compile(r"config has no attribute '([\w.]+)'")
+#: How a config says that it lacks a key.
+MISSING = re.compile(r"config has no attribute '([\w.]+)'")
 
 
 class Built:
@@ -224,7 +225,7 @@ def _complete(cls: type, values: dict[str, object], failures: dict[str, str]) ->
     for _ in range(60):
         failures.clear()
         built = Built(cls, made)
-        missing = next((found for text in (built.error, *failures.values()) if (found := _MISSING.search(text))), None)
+        missing = next((found for text in (built.error, *failures.values()) if (found := MISSING.search(text))), None)
         if missing is None or stated(made, missing[1]):
             break
         name = missing[1].rpartition(".")[2]

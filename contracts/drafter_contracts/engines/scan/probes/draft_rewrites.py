@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from drafter_contracts.engines.scan.probes.draft_build import MORE
+from drafter_contracts.engines.scan.probes.draft_build import MISSING, MORE, guess
 from drafter_contracts.engines.scan.probes.extract import Site, compile_site, functions
 from drafter_contracts.engines.scan.probes.recording import RecordingConfig
 from drafter_contracts.engines.scan.standins import Standin
@@ -68,9 +68,14 @@ def _run(steps: list[tuple[Callable[..., object], list[str]]], name: str) -> str
     owner.speculative_algorithm = "EAGLE"
     known = {"self": owner, "is_draft_model": True}
     for step, names in steps:
-        try:
-            step(**{local: known.get(local, Standin(local)) for local in names})
-        except Exception:  # noqa: BLE001, S112 - a statement for another architecture that needs more than there is
-            continue
+        for _ in range(20):
+            try:
+                step(**{local: known.get(local, Standin(local)) for local in names})
+            except Exception as error:  # noqa: BLE001 - a statement that needs more of a config than there is
+                missing = MISSING.search(str(error))
+                if missing is not None:
+                    setattr(config, missing[1], guess(missing[1]))
+                    continue
+            break
     architectures = getattr(owner.hf_config, "architectures", None)
     return str(architectures[0]) if isinstance(architectures, list) and architectures else ""

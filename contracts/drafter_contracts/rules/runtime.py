@@ -206,13 +206,14 @@ def topk_backend(s: Situation) -> Outcome:
     if topk <= 1:
         return ()
     rules, backends, page = s.profile.launch.speculative, _backends(s), whole(option(s, "page_size")) or 1
+    main = option(s, "attention_backend")  # with pages, releases look at this one alone
     bad = [name for name in backends if name in rules.topk_rejects]
     place = source_text(s, rules.source)
     if bad:
         fault, severity = f"{engine(s)} refuses topk {topk} with attention backend {bad[0]}", REFUSE
-    elif page > 1 and rules.topk_needs is not None and not set(backends) & set(rules.topk_needs):
+    elif page > 1 and rules.topk_needs is not None and main not in rules.topk_needs:
         fault = f"{engine(s)} takes topk {topk} with page size {page} on {', '.join(rules.topk_needs)} only"
-        severity = REFUSE if backends else UNKNOWN
+        severity = REFUSE if main else UNKNOWN
     else:
         return ()
     return (

@@ -127,6 +127,9 @@ def test_topk_above_one_needs_a_backend_that_takes_it(scene):
     assert scene.verdict().decision == "allow"
     scene.values["page_size"] = 64
     assert scene.codes() == {"TOPK_BACKEND": UNKNOWN}
+    # The backends of one phase do not stand for the one that is chosen where none is named.
+    scene.values["prefill_attention_backend"] = "fa3"
+    assert scene.codes() == {"TOPK_BACKEND": UNKNOWN}
     scene.values["attention_backend"] = "triton"
     assert scene.codes() == {"TOPK_BACKEND": REFUSE}
     scene.values["attention_backend"] = "fa3"

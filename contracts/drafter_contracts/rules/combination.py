@@ -76,6 +76,7 @@ def _facts(s: Situation) -> dict[str, object]:
         "cuda_graphs": s.serving.cuda_graphs,
         "environment": s.serving.invocation.environment,
         "drafter": s.draft_config,
+        "target": s.target.config if s.target is not None else {},
     }
     taps = eager_taps(s)
     if taps is not None:

@@ -195,6 +195,8 @@ def test_lora_is_refused_where_the_release_says_so_and_doubtful_where_nothing_do
         ({"when": "graphs"}, {}, True),
         ({"when": "topk"}, {}, False),
         ({"when": "page_size>1"}, {"page_size": 16}, True),
+        ({"when": "target.num_hidden_layers==32"}, {}, True),
+        ({"when": "target.num_hidden_layers==33"}, {}, False),
     ],
 )
 def test_an_advisory_is_shown_where_it_applies_with_its_source(scene, advisory, values, shown):

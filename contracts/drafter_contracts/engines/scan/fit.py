@@ -109,8 +109,8 @@ def fit(study: Study) -> CaptureMethod:
     """The rule that reproduces a study, or why there is none."""
     about = CaptureMethod(
         status=OPAQUE,
-        source=_source(study.setter),
-        forward=_source(study.forward),
+        source=place(study.setter),
+        forward=place(study.forward),
         depth=study.depth,
         sticky=study.sticky,
         last_rank_only=study.last_rank_only,
@@ -137,8 +137,9 @@ def fit(study: Study) -> CaptureMethod:
     return msgspec.structs.replace(about, reason=f"no rule reproduces it; the nearest misses: {missed}")
 
 
-def _source(place: dict[str, str | int]) -> Source | None:
-    return msgspec.convert(place, Source) if place else None
+def place(found: dict[str, str | int]) -> Source | None:
+    """A place in the release as a probe says it; None for none."""
+    return msgspec.convert(found, Source) if found else None
 
 
 def _defect(cases: Sequence[Case]) -> str:

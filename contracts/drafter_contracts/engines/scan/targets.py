@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from drafter_contracts.engines.profile import CaptureMethod
-from drafter_contracts.engines.scan.fit import Study, fit
+from drafter_contracts.engines.scan.fit import Study, fit, place
 from drafter_contracts.engines.scan.sandbox import run_probe
 from drafter_contracts.errors import ScanError
 
@@ -66,14 +66,18 @@ def derive(
 
 
 def assemble(subjects: dict[str, Subject]) -> Targets:
-    """Fit every study and share equal rules."""
+    """Fit every study, equal ones once, and share equal rules."""
+    fitted: dict[bytes, CaptureMethod] = {}
     index: dict[bytes, int] = {}
     rules: list[CaptureMethod] = []
     targets: dict[str, dict[str, int]] = {}
     for name in sorted(subjects):
         targets[name] = {}
         for method, study in sorted(subjects[name].methods.items()):
-            rule = fit(study)
+            seen = msgspec.json.encode(msgspec.structs.replace(study, setter={}, forward={}))
+            if seen not in fitted:
+                fitted[seen] = fit(study)
+            rule = msgspec.structs.replace(fitted[seen], source=place(study.setter), forward=place(study.forward))
             key = msgspec.json.encode(rule)
             if key not in index:
                 index[key] = len(rules)

@@ -260,13 +260,25 @@ def test_settings_that_start_up_puts_in_place_of_an_option_are_there():
     assert rule.status == "fitted"
 
 
+TEXT_ONLY = """
+from torch import nn
+from sglang.srt.models import toy
+class Text(nn.Module):
+    forward = toy.ToyForCausalLM.forward
+    set_eagle3_layers_to_capture = toy.ToyForCausalLM.set_eagle3_layers_to_capture
+    def __init__(self, config, quant_config=None):
+        super().__init__()
+        self.pp_group, self.config, self.lm_head = toy.get_pp_group(), config, toy.ParallelLMHead(4, 4)
+        self.model, self.logits_processor = toy.ToyModel(config), toy.LogitsProcessor(config)
+        self.capture_aux_hidden_states = False
+EntryClass = Text
+"""
+
+
 def test_a_model_type_is_looked_for_in_the_files_that_a_class_takes_its_layers_from():
-    base = model().replace(
-        "self.mlp = ToyMLP()", "self.mlp = ToyMLP() if config.model_type == 'toy_text' else {}['mlp']"
-    )
-    user = "from sglang.srt.models import toy\nclass Text(toy.ToyForCausalLM):\n    pass\nEntryClass = Text\n"
-    rule = rule_of(base, name="Text", **{"models/toy_text.py": user})
-    assert rule.status == "fitted"
+    mlp = "self.mlp = ToyMLP() if config.model_type == 'toy_text' else {}['mlp']"
+    text = model().replace("self.mlp = ToyMLP()", mlp)
+    assert rule_of(text, name="Text", **{"models/toy_text.py": TEXT_ONLY}).status == "fitted"
 
 
 def test_a_class_that_ends_in_a_pooler_is_broken():

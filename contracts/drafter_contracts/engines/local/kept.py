@@ -104,8 +104,7 @@ def read_added(cache: str, engine: str, release: str) -> Kept | None:
     """The profile of a release that was added by `drafters engine update`, if it is whole."""
     if not cache or not release or os.path.basename(release) != release:
         return None
-    kept = _read(_added_path(cache, engine, release), release, cache)
-    return kept if kept is not None and kept.profile.release == release else None
+    return _read(_added_path(cache, engine, release), release, cache)
 
 
 def write_added(cache: str, profile: Profile, origin: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from drafter_contracts.engines.capture import lookup
 from drafter_contracts.rules.captured import source_text
 from drafter_contracts.rules.rule import Rule, drafter, engine, given, option, whole
+from drafter_contracts.serving.speculation import page_size
 from drafter_contracts.serving.target import text_config
 from drafter_contracts.verdict import REFUSE, UNKNOWN, WARN, Finding
 
@@ -205,7 +206,8 @@ def topk_backend(s: Situation) -> Outcome:
         return None
     if topk <= 1:
         return ()
-    rules, backends, page = s.profile.launch.speculative, _backends(s), whole(option(s, "page_size")) or 1
+    rules, backends = s.profile.launch.speculative, _backends(s)
+    page = page_size(rules, s.serving.arguments.values)
     main = option(s, "attention_backend")  # with pages, releases look at this one alone
     bad = [name for name in backends if name in rules.topk_rejects]
     place = source_text(s, rules.source)

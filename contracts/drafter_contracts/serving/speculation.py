@@ -12,6 +12,10 @@ from drafter_contracts.engines.launch_rules import BlockRule, SpeculativeRules
 from drafter_contracts.serving.conditions import holds
 from drafter_contracts.serving.launch import Adjustment
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 Numbers = tuple[int | None, int | None, int | None]
 
 NAMES = ("steps", "topk", "draft_tokens")
@@ -206,11 +210,7 @@ class Resolved:
 
     def page_size(self) -> int:
         """The page size that is in force, as far as the options tell."""
-        for condition, size in self.rules.page_sizes.items():
-            if holds(condition, self.request.values):
-                return size
-        page = self.request.values.get("page_size")
-        return page if isinstance(page, int) else 1
+        return page_size(self.rules, self.request.values)
 
     def force(self) -> None:
         """Algorithms whose values are forced or filled in."""
@@ -255,6 +255,20 @@ class Resolved:
             self.unknown = "the block size is read from the drafter's config, which is not known"
         why = "the block size of the drafter's config" if size is not None else "the release's default block size"
         self.set("draft_tokens", (rule.default if size is None else size) + rule.add, why)
+
+
+def page_size(rules: SpeculativeRules, values: Mapping[str, object]) -> int:
+    """The page size that is in force, as far as the options tell: what an attention backend forces, else as given.
+
+    Args:
+        rules: The release's rules.
+        values: All options by dest.
+    """
+    for condition, size in rules.page_sizes.items():
+        if holds(condition, values):
+            return size
+    page = values.get("page_size")
+    return page if isinstance(page, int) else 1
 
 
 def configured_block(rule: BlockRule, config: dict[str, object] | None) -> int | None:

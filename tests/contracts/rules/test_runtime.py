@@ -138,6 +138,17 @@ def test_topk_above_one_needs_a_backend_that_takes_it(scene):
     assert scene.codes() == {"TOPK_BACKEND": REFUSE}
 
 
+def test_a_page_size_that_a_backend_forces_counts_for_topk(scene):
+    scene.edit("speculation", stated=(3, 4, 8), effective=(3, 4, 8))
+    forced = {"decode_attention_backend==flashmla": 64}
+    rules = replace(scene.launch.speculative, topk_needs=("flashinfer",), page_sizes=forced)
+    scene.edit("launch", speculative=rules)
+    scene.values["decode_attention_backend"] = "flashmla"
+    assert scene.codes()["TOPK_BACKEND"] == UNKNOWN
+    scene.values["attention_backend"] = "flashinfer"
+    assert "TOPK_BACKEND" not in scene.codes()
+
+
 def test_an_mla_backend_for_a_drafter_without_latent_attention_warns(scene):
     scene.values["attention_backend"] = "flashmla"
     assert scene.codes() == {"DRAFT_ATTENTION": WARN}

@@ -281,6 +281,18 @@ def test_a_model_type_is_looked_for_in_the_files_that_a_class_takes_its_layers_f
     assert rule_of(text, name="Text", **{"models/toy_text.py": TEXT_ONLY}).status == "fitted"
 
 
+def test_a_class_that_hands_on_what_it_is_asked_for_may_have_a_hook():
+    extra = (
+        "\nclass Outer(nn.Module):\n"
+        "    def __init__(self, config):\n        self.inner = PARTS[config.version](config)\n"
+        "    def __getattr__(self, name):\n        return getattr(self.inner, name)\n\nEntryClass = Outer\n"
+    )
+    rule = rule_of(model(extra=extra), name="Outer")
+    assert rule.status == "opaque"
+    assert "__getattr__" in rule.reason
+    assert rule.source.function == "Outer.__getattr__"
+
+
 def test_a_class_that_ends_in_a_pooler_is_broken():
     text = model().replace("self.logits_processor = LogitsProcessor(config)", "self.pooler = torch.nn.Linear(4, 4)")
     rule = rule_of(text.replace("self.logits_processor(input_ids, ", "self.pooler("))

@@ -30,6 +30,9 @@ Kind = tuple[str, int, str]
 #: Depths of the experiments: one with every list of ids, the others with some.
 DEPTHS = (12, 9, 23)
 _MESSAGE = 200
+_HANDED_ON = (
+    "it hands on what it is asked for to a part that depends on the config (__getattr__), and its file has a setter"
+)
 _NO_LOGITS = "it has no logits processor: its forward pass ends with something else, and nothing captured leaves it"
 
 
@@ -282,6 +285,12 @@ def probe(release: LazyRelease, payload: dict[str, object]) -> dict[str, object]
     answer: dict[str, object] = {}
     for name in wanted:
         path, cls = found[name]
-        hooks = () if name in passed_over else [(m, setter) for m, setter in SETTERS.items() if hasattr(cls, setter)]
-        answer[name] = {"file": path, "methods": {method: study(release, builder, cls, method) for method, _ in hooks}}
+        methods: dict[str, object] = {}
+        delegate = release.place(getattr(cls, "__getattr__", None))
+        for method, setter in SETTERS.items() if name not in passed_over else ():
+            if hasattr(cls, setter):
+                methods[method] = study(release, builder, cls, method)
+            elif delegate and setter in release.sources[path]:
+                methods[method] = {"setter": delegate, "unclear": _HANDED_ON}
+        answer[name] = {"file": path, "methods": methods}
     return {"architectures": answer, "failed": failed}

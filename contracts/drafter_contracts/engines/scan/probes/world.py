@@ -202,6 +202,7 @@ SETTINGS.speculative_algorithm = "EAGLE3"
 SETTINGS.moe.init_expert_location = "trivial"
 SETTINGS.language_only = True
 SETTINGS.disable_radix_cache = False
+SETTINGS.enable_mamba_extra_buffer = lambda: True
 SETTINGS.mamba.enable_mamba_extra_buffer = True
 SETTINGS.mamba.mamba_radix_cache_strategy = "extra_buffer"
 

@@ -20,7 +20,7 @@ from sglang.srt.hf import get_config
 from sglang.srt.odd import odd
 from sglang.jit_kernel.modes import Modes
 
-BACKENDS = ["triton", "flashinfer", "torch_native", "paged"]
+BACKENDS = ["triton", "flashinfer", "torch_native", "paged", "alone", "absent"]
 
 
 class Gone(argparse.Action):
@@ -67,6 +67,10 @@ class ServerArgs:
             self.disable_cuda_graph = True
         if self.attention_backend == "paged":
             self.page_size = 32
+        if self.attention_backend == "alone":
+            assert self.speculative_algorithm is None
+        if self.attention_backend == "absent":
+            raise RuntimeError("not on this machine")
         self._handle_speculative_decoding()
 
     def _handle_speculative_decoding(self):
@@ -197,7 +201,7 @@ def test_the_option_table(rules):
     assert (table["pp_size"].type, table["pp_size"].default, table["pp_size"].dest) == ("int", 1, "pp_size")
     assert table["settings"].type == "json"
     assert table["old"].type == "?odd"
-    assert table["attention_backend"].choices == ("triton", "flashinfer", "torch_native", "paged")
+    assert table["attention_backend"].choices == ("triton", "flashinfer", "torch_native", "paged", "alone", "absent")
     assert (table["gone"].action, table["nothing"].action) == ("refuse", "ignore")
     assert table["nothing"].deprecated == "--nothing does nothing."
     assert table["help"].action == "help"
@@ -240,6 +244,11 @@ def test_forced_values_and_block_sizes(rules):
 def test_refusals(rules):
     conditions = {(condition, error) for condition, error, _ in rules.speculative.limits}
     assert ("algorithm==BLOCK & pp_size>1", "ValueError") in conditions
+
+
+def test_a_backend_that_is_refused_under_speculation_alone_is_a_limit_for_every_algorithm(rules):
+    found = [row[:2] for row in rules.speculative.limits if "attention_backend==" in row[0]]
+    assert found == [("algorithm in BLOCK|EAGLE|EAGLE3|ODD & attention_backend==alone", "AssertionError")]
 
 
 def test_what_fits_no_rule_is_named(rules):

@@ -229,16 +229,29 @@ TOGGLES: dict[str, dict[str, object]] = {
 }
 
 
+def backend_toggles(flags: dict[str, Flag]) -> dict[str, dict[str, object]]:
+    """Every attention backend: some are refused under speculation, whatever topk and page size are."""
+    flag = flags.get("attention_backend")
+    choices = (flag.choices if flag is not None else None) or ()
+    return {f"attention_backend=={choice}": {"attention_backend": choice} for choice in choices}
+
+
+def for_all(condition: str) -> bool:
+    """Whether an option set is tried with every algorithm, not with one of them."""
+    return condition in TOGGLES or condition.startswith("attention_backend==")
+
+
 def add_limits(cases: Cases, candidates: Sequence[str], flags: dict[str, Flag]) -> None:
     """What is refused under speculation and not without: each toggle with and without it."""
     toggles = dict(TOGGLES)
     for dest, flag in flags.items():
         if flag.action == "store_true" and not flag.default and dest not in toggles:
             toggles[dest] = {dest: True}
+    toggles |= backend_toggles(flags)
     for condition, changes in toggles.items():
         cases.add(("limit", "", condition), changes, mode="whole", check=True)
         for name in candidates:
-            if name == "EAGLE3" or condition in TOGGLES:
+            if name == "EAGLE3" or for_all(condition):
                 cases.spec(
                     ("limit", name, condition), name, (3, 1, 4), changes, mode="whole", check=True, draft=PLAIN_DRAFT
                 )

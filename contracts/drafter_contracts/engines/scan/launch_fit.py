@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from drafter_contracts.engines.launch_rules import BlockRule, Flag, Source, SpeculativeRules, Triple
-from drafter_contracts.engines.scan.launch_cases import BLOCK_KEYS, OTHER, REVISION, TARGET, TOGGLES, triples
+from drafter_contracts.engines.scan.launch_cases import BLOCK_KEYS, OTHER, REVISION, TARGET, for_all, triples
 from drafter_contracts.serving.speculation import NAMES
 
 Answer = dict[str, object]
@@ -269,7 +269,7 @@ class SpeculativeFit:
         rows: dict[tuple[str, str, str], None] = dict.fromkeys(self.page_limits())
         for (condition, error, where), names in found.items():
             unique = sorted(set(names))
-            if condition not in TOGGLES and unique != ["EAGLE3"]:
+            if not for_all(condition) and unique != ["EAGLE3"]:
                 unique = [n for n in unique if n != "EAGLE"] or unique
             who = f"algorithm=={unique[0]}" if len(unique) == 1 else f"algorithm in {'|'.join(unique)}"
             rows[f"{who} & {condition}", error, where] = None

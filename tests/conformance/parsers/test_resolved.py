@@ -1,0 +1,42 @@
+"""Speculation as each release's resolved arguments have it, and as the gate predicts it."""
+
+from __future__ import annotations
+
+import collections
+import os
+
+import pytest
+from comparison import ELSEWHERE, EQUAL, REFUSED, UNKNOWN, prediction, resolved_difference, without_speculation
+from releases import RELEASES
+from speculation_cases import Launches, write_configs
+
+pytestmark = [pytest.mark.conformance, pytest.mark.running]
+each_release = pytest.mark.parametrize("release", RELEASES)
+
+
+@each_release
+def test_no_prediction_is_wrong(release, ask, profile_of, on_file, tmp_path):
+    write_configs(str(tmp_path))
+    profile = profile_of(release)
+    counted, unknown = collections.Counter(), collections.Counter()
+    different = []
+    for argv in Launches(profile, str(tmp_path)).all():
+        theirs = ask(release, ask="resolve", argv=argv)
+        plainly = without_speculation(argv)
+        result = resolved_difference(
+            profile,
+            *prediction(profile, argv),
+            theirs,
+            lambda plainly=plainly: ask(release, ask="resolve", argv=plainly),
+        )
+        if result.startswith(UNKNOWN):
+            counted[UNKNOWN] += 1
+            unknown[result.removeprefix(f"{UNKNOWN}: ").replace(os.fspath(tmp_path), "FOLDER")] += 1
+        elif result in {EQUAL, REFUSED, ELSEWHERE}:
+            counted[result] += 1
+        else:
+            different.append((argv, result))
+    assert not different, (len(different), different[:5])
+    assert counted[EQUAL] >= 75
+    assert counted[EQUAL] + counted[REFUSED] >= 100
+    on_file(release, "resolved", {**counted, "why unknown": dict(unknown)})

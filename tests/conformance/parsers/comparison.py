@@ -138,7 +138,7 @@ def resolved_difference(profile, serving, problem, theirs, plainly):
         return REFUSED if ours.failure else f"{UNKNOWN}: the drafter cannot be read: {problem}"
     for finding in topk_backend(Situation(serving, profile=profile)) or ():
         if finding.severity == verdict.UNKNOWN:
-            return f"{UNKNOWN}: {finding.message}"
+            return f"{UNKNOWN}: no --attention-backend is given, and with pages not every one takes topk above 1"
     if ours.known is False:
         return REFUSED if stops else f"the gate knows no such algorithm: {theirs}"
     if ours.failure:

@@ -151,7 +151,8 @@ class Launches:
         argv = self.base(chance.choice(list(TARGETS)), chance.choice(("cuda", "cuda", "cuda", "cpu")))
         argv += ["--speculative-algorithm", algorithm.lower() if chance.random() < 0.05 else algorithm]
         usual = USUAL.get(algorithm, "eagle3")
-        argv += self.drafter(chance.choice((usual, usual, usual, chance.choice(list(DRAFTERS)), "", "not_there")))
+        some = chance.choice(list(DRAFTERS))
+        argv += self.drafter(chance.choice((*[usual] * 6, some, some, "", "not_there")))
         shape = chance.random()
         for option, values in zip(
             NUMBERS, (("1", "2", "3", "5"), ("1", "1", "2", "4"), ("2", "4", "8", "16")), strict=True

@@ -1,0 +1,68 @@
+"""The section about argument parsers of the conformance page, from `results.json`.
+
+Usage: section.py, writes Markdown.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+from drafter_contracts.engines.versions import version_key
+
+RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "results.json")
+INTRODUCTION = """\
+## Argument parsers
+
+Each release's own parser is imported in its environment and asked with random command lines, the same each time: names,
+aliases and abbreviations of its own options, right and wrong values, repeated options, `--option=value`, `--config`
+files, and `sglang serve` where the release has it. *Equal*: every attribute has the same value. *Both refused*: the
+release exits (or raises while it merges the file), and the gate names the problem. *Not judged*: the profile says that
+it does not know the option's converter.
+"""
+RESOLVED = """\
+Then launches with speculation are resolved by each release's `ServerArgs`: every algorithm with each of steps, topk and
+draft tokens given or not, and random ones on targets and drafters of several classes, with page sizes and attention
+backends. Algorithm, the three numbers and the draft path must be those that the gate predicts, or the exception.
+*Elsewhere*: the release stops in the same way without speculation (a backend that this machine does not have).
+"""
+
+
+def _table(head: tuple[str, ...], rows: list[tuple[object, ...]]) -> str:
+    lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
+    return "\n".join([*lines, *("| " + " | ".join(map(str, row)) + " |" for row in rows)]) + "\n"
+
+
+def section(results: dict) -> str:
+    """The section as Markdown.
+
+    Args:
+        results: The document of `results.json`.
+    """
+    parsed, resolved, reasons = [], [], {}
+    for release, found in sorted(results["releases"].items(), key=lambda item: version_key(item[0])):
+        lines = found.get("command lines", {})
+        sums = [
+            sum(count for name, count in lines.items() if name.endswith(f", {what}"))
+            for what in ("equal", "both refused", "not judged")
+        ]
+        parsed.append((release, sum(sums), *sums))
+        if "resolved" in found:
+            counts = found["resolved"]
+            names = ("equal", "both refused", "stops without speculation too", "unknown")
+            numbers = [counts.get(name, 0) for name in names]
+            resolved.append((release, sum(numbers), *numbers))
+            for reason, count in counts["why unknown"].items():
+                reasons[reason] = reasons.get(reason, 0) + count
+    parts = [INTRODUCTION, _table(("release", "command lines", "equal", "both refused", "not judged"), parsed)]
+    parts += [RESOLVED, _table(("release", "launches", "equal", "both refused", "elsewhere", "unknown"), resolved)]
+    if reasons:
+        lines = "".join(f"- {reason} ({count})\n" for reason, count in sorted(reasons.items()))
+        parts += ["What is unknown, and why:\n", lines]
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    with open(RESULTS, encoding="utf-8") as file:
+        sys.stdout.write(section(json.load(file)))

@@ -10,6 +10,7 @@ from drafter_contracts.layout import (
     FINAL_NORM,
     NORM_PER_CHUNK,
     STREAM_MEAN,
+    STREAM_MIXTURE,
     CaptureLayout,
     Tap,
     describe_taps,
@@ -86,6 +87,7 @@ def test_layouts_that_cannot_exist_are_refused(layout: CaptureLayout, complaint:
         ((), "nothing"),
         ((Tap(61, FINAL_NORM),), "final norm (after boundary 61)"),
         ((Tap(41, STREAM_MEAN),), "boundary 41 (output of layer 40, mean over streams)"),
+        ((Tap(41, STREAM_MIXTURE),), "boundary 41 (output of layer 40, mixed with earlier streams)"),
     ],
 )
 def test_taps_are_said_in_both_numberings(taps: tuple[Tap, ...], said: str) -> None:

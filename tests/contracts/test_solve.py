@@ -217,8 +217,9 @@ def test_a_rule_that_cannot_serve_says_why(method, words):
     assert words in answer.reason
 
 
-def test_a_stream_mean_serves_a_layout_that_names_only_boundaries_but_no_final_norm():
-    method = CaptureMethod("fitted", shifts=(Shift(1),), capture=CaptureRule(state="stream_mean", last=Region()))
+@pytest.mark.parametrize("state", ["stream_mean", "stream_mixture"])
+def test_what_is_made_of_several_streams_serves_a_layout_that_names_only_boundaries_but_no_final_norm(state):
+    method = CaptureMethod("fitted", shifts=(Shift(1),), capture=CaptureRule(state=state, last=Region()))
     assert solve(method, READING, None, taps([3, 31]), 61, True).ids == (2, 30)
     final = CaptureLayout((Tap(3), Tap(61, "final_norm")))
     assert "final norm" in solve(method, READING, None, final, 61, True).reason

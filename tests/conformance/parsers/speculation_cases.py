@@ -107,6 +107,11 @@ def write_configs(folder: str) -> None:
             json.dump(config, file)
 
 
+def numbers(*values: str) -> list[str]:
+    """Options for steps, topk and draft tokens."""
+    return [token for pair in zip(NUMBERS, values, strict=True) for token in pair]
+
+
 class Launches:
     """Argument lists for one release.
 

@@ -16,7 +16,7 @@ SCANNER = $(shell find $(ENGINES)/scan -name '*.py' -o -name '*.probe') $(addpre
 # Python of an environment with SGLang installed, for `make bench` (optional).
 SGLANG_PYTHON ?=
 
-.PHONY: demo test lint types imports bench profiles docs clean
+.PHONY: demo test lint types imports bench profiles conformance docs clean
 .DEFAULT_GOAL := help
 
 help:
@@ -25,6 +25,7 @@ help:
 	@echo 'make lint       ruff, mypy and import-linter alone'
 	@echo 'make bench      start-up times beside a bare interpreter (SGLANG_PYTHON=... to compare with SGLang), and of loads'
 	@echo 'make profiles   derive the shipped engine profiles again from the released wheels'
+	@echo 'make conformance   run real releases on the CPU and keep what they did (an hour; docs/conformance.md)'
 	@echo 'make docs       write the pages that are generated from the code'
 	@echo 'make clean      remove everything that is not in version control but .venv'
 
@@ -72,9 +73,15 @@ $(SCANNED)/%.json: $(SCANNER) | $(VENV)/.gate
 		&& mv $$part/*.whl $(WHEELS) && rmdir $$part; }
 	$(BIN)/drafters engine scan $(WHEELS)/sglang-$*-*.whl -o $@
 
+# Real engines in environments of their own (built on the first run, below the user's cache): CONFORMANCE_ARGS='-k 0.5.9'.
+conformance: $(VENV)/.dev
+	DRAFTERS_WRITE_RESULTS=1 $(BIN)/python -m pytest -m running tests/conformance $(CONFORMANCE_ARGS)
+	$(BIN)/python tests/conformance/running/page.py > docs/conformance.md
+
 docs: $(VENV)/.gate
 	$(BIN)/python -m drafter_contracts.rules.pages > docs/rules.md
 	$(BIN)/python -m drafter_contracts.numberings.document > docs/numberings.md
+	$(BIN)/python tests/conformance/running/page.py > docs/conformance.md
 	$(BIN)/python -m drafter_contracts.engines.coverage_page > docs/coverage.md
 	$(BIN)/python tests/write_sessions.py README.md docs/quickstart.md docs/upgrades.md
 

@@ -86,7 +86,7 @@ def environment_for(release: str) -> Environment:
         "TRITON_CACHE_DIR": os.path.join(home, "triton"),
         "TOKENIZERS_PARALLELISM": "false",
         "PYTHONUNBUFFERED": "1",
-        "OMP_NUM_THREADS": "2",
+        "OMP_NUM_THREADS": "1",
         "SGLANG_USE_CPU_ENGINE": "1",
     }
     if Version(release) < Version(OWN_OPERATORS):
@@ -106,12 +106,24 @@ def unpacked(release: str) -> str:
         with zipfile.ZipFile(wheels[0]) as archive:
             archive.extractall(folder)
 
-    return _once(f"sglang-{release}-{_digest_of(wheels[0])}", make)
+    return once(f"sglang-{release}-{digest_of(wheels[0])}", make)
 
 
-def _digest_of(path: str) -> str:
+def digest_of(path: str) -> str:
+    """Short digest of a file, for names in the cache."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:12]
+
+
+def folder_of(name: str) -> str:
+    """Folder of a package set, built or not."""
+    return os.path.join(CACHE, f"{name}-{digest_of(_requirements(name))}")
+
+
+def megabytes(folder: str) -> int:
+    """Size of a folder on disk."""
+    sizes = (os.lstat(os.path.join(root, name)).st_size for root, _, names in os.walk(folder) for name in names)
+    return round(sum(sizes) / 2**20)
 
 
 def _requirements(name: str) -> str:
@@ -137,10 +149,10 @@ def _builder() -> str:
 
 def _built(name: str, make) -> str:
     """Folder of a package set: named after its requirements, so that a change of a pin builds another."""
-    return _once(f"{name}-{_digest_of(_requirements(name))}", make)
+    return once(f"{name}-{digest_of(_requirements(name))}", make)
 
 
-def _once(name: str, make) -> str:
+def once(name: str, make) -> str:
     """Folder of that name in the cache, made by one process and renamed into place when it is whole."""
     os.makedirs(CACHE, exist_ok=True)
     place = os.path.join(CACHE, name)
@@ -168,7 +180,7 @@ def _run(*command: str) -> None:
 
 def _pip(python: str, *arguments: str) -> None:
     # Every package is pinned, the indirect ones too: nothing is resolved, and what conflicts is meant so.
-    _run(python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps", *arguments)
+    _run(python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps", "--no-compile", *arguments)
 
 
 def _make_common(folder: str) -> None:

@@ -18,18 +18,62 @@ __all__ = [
 ]
 
 
-def build_tree_kernel_efficient_cpu(*arguments):
+def build_tree_kernel_efficient_cpu(  # noqa: PLR0917 - the kernel's own signature
+    parent_list,
+    selected_index,
+    verified_seq_len,
+    tree_mask,
+    positions,
+    retrieve_index,
+    retrieve_next_token,
+    retrieve_next_sibling,
+    topk,
+    depth,
+    draft_token_num,
+    tree_mask_mode,
+):
     """The release's own Triton kernel."""
     from sglang.kernels.ops.speculative import spec_tree
 
-    spec_tree.sgl_build_tree_kernel_triton(*arguments)
+    spec_tree.sgl_build_tree_kernel_triton(
+        parent_list,
+        selected_index,
+        verified_seq_len,
+        tree_mask,
+        positions,
+        retrieve_index,
+        retrieve_next_token,
+        retrieve_next_sibling,
+        topk,
+        depth,
+        draft_token_num,
+        tree_mask_mode,
+    )
 
 
-def verify_tree_greedy_cpu(*arguments):
-    """The release's own Triton kernel."""
+def verify_tree_greedy_cpu(
+    predicts,
+    accept_index,
+    accept_token_num,
+    candidates,
+    retrive_index,
+    retrive_next_token,
+    retrive_next_sibling,
+    target_predict,
+):
+    """The release's own Triton kernel; the misspelt names are the release's."""
     from sglang.kernels.ops.speculative import spec_tree
 
-    spec_tree.verify_tree_greedy_triton(*arguments)
+    spec_tree.verify_tree_greedy_triton(
+        predicts,
+        accept_index,
+        accept_token_num,
+        candidates,
+        retrive_index,
+        retrive_next_token,
+        retrive_next_sibling,
+        target_predict,
+    )
 
 
 def fill_bonus_tokens_cpu(accept_tokens, accept_lens, bonus_tokens, accept_stride):

@@ -11,7 +11,7 @@ import os
 import msgspec
 
 from drafter_contracts import limits
-from drafter_contracts.engines.local.contents import DirectoryContents, digest_of
+from drafter_contracts.engines.local.contents import DirectoryContents, digest_of, digest_of_bytes
 from drafter_contracts.engines.local.folder import prune, read, write
 from drafter_contracts.engines.store import decode
 from drafter_contracts.errors import ProfileError
@@ -35,14 +35,14 @@ class Label(msgspec.Struct, frozen=True):
         key: What it was derived from: for an installation's profile a digest, for an added release its name.
         scanner: Digest of the code that derived it.
         origin: Path that was scanned, for messages.
-        sha256: Of the document that follows.
+        digest: Of the document that follows.
     """
 
     schema: str
     key: str
     scanner: str
     origin: str
-    sha256: str
+    digest: str
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -134,12 +134,10 @@ def _read(path: str, key: str, cache: str) -> Kept | None:
     data = read(path, limits.profile_max_bytes)
     if data is None:
         return None
-    import hashlib
-
     line, _, body = data.partition(b"\n")
     try:
         label = msgspec.json.decode(line, type=Label)
-        if (label.schema, label.key) != (SCHEMA, key) or label.sha256 != hashlib.sha256(body).hexdigest():
+        if (label.schema, label.key) != (SCHEMA, key) or label.digest != digest_of_bytes(body):
             return None
         return Kept(decode(body, path), label.origin, label.scanner == scanner_digest(cache))
     except (msgspec.MsgspecError, ProfileError):
@@ -147,12 +145,10 @@ def _read(path: str, key: str, cache: str) -> Kept | None:
 
 
 def _write(path: str, key: str, profile: Profile, origin: str, scanner: str) -> str:
-    import hashlib
-
     from drafter_contracts.engines.scan import encode
 
     body = encode(profile)
-    label = Label(SCHEMA, key, scanner, origin, hashlib.sha256(body).hexdigest())
+    label = Label(SCHEMA, key, scanner, origin, digest_of_bytes(body))
     try:
         return write(path, msgspec.json.encode(label) + b"\n" + body)
     except UnicodeError as error:  # a path that is no text

@@ -48,7 +48,12 @@ def nearest(parts: list[dict]) -> dict:
         found.append(first if clear else -1)
         right.append(part["most"][first])
         wrong.append(min(part["most"][i] for i in order[1:]))
-    return {"boundaries": found, "right": max(right, default=0.0), "wrong": min(wrong, default=0.0)}
+    return {"boundaries": found, "right": short(max(right, default=0.0)), "wrong": short(min(wrong, default=0.0))}
+
+
+def short(value: float) -> float:
+    """Two digits: more would differ from machine to machine."""
+    return float(f"{value:.1e}")
 
 
 def cannot_run(seen: dict) -> bool:

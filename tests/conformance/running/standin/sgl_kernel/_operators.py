@@ -8,6 +8,23 @@ import torch.nn.functional as F  # noqa: N812
 
 _ROTARY = "rotary_embedding_cpu(Tensor pos, Tensor q, Tensor k, int head, Tensor cache, bool neox) -> (Tensor, Tensor)"
 
+_EXPERTS = (
+    "fused_experts_cpu(Tensor x, Tensor w13, Tensor w2, Tensor weights, Tensor ids, bool inplace, bool int8, bool fp8, "
+    "Tensor? a, Tensor? b, int[]? block, Tensor? c, Tensor? d, bool packed) -> Tensor"
+)
+_SHARED = (
+    "shared_expert_cpu(Tensor x, Tensor gate_up, Tensor down, Tensor experts, float factor, bool inplace, bool int8, "
+    "bool fp8, Tensor? a, Tensor? b, int[]? block, Tensor? c, Tensor? d, bool packed) -> Tensor"
+)
+_SOFTMAX = (
+    "topk_softmax_cpu(Tensor hidden_states, Tensor gating_output, int topk, bool renormalize) -> (Tensor, Tensor)"
+)
+_BIASED = (
+    "biased_grouped_topk_cpu(Tensor hidden_states, Tensor gating_output, Tensor correction_bias, int topk, "
+    "bool renormalize, int num_expert_group, int topk_group, int num_fused_shared_experts, "
+    "float? routed_scaling_factor, Tensor? num_token_non_padded) -> (Tensor, Tensor)"
+)
+
 
 def _norm(x, weight, eps):
     return (x.float() * torch.rsqrt(x.float().pow(2).mean(-1, keepdim=True) + eps) * weight.float()).to(x.dtype)
@@ -46,6 +63,38 @@ def _rotary(positions, query, key, head, cache, neox):
     return rotate(query), rotate(key)
 
 
+def _chosen(x, gates, topk, renormalize):
+    weights, ids = torch.softmax(gates.float(), -1).topk(topk, -1)
+    return weights / weights.sum(-1, keepdim=True) if renormalize else weights, ids.to(torch.int32)
+
+
+def _chosen_by_bias(x, gates, bias, topk, renormalize, groups, _topk_group, _shared, _factor, _padded):
+    if groups != 1:
+        raise NotImplementedError("the stand-in knows one group of experts")
+    scores = gates.float().sigmoid()
+    ids = (scores + bias.float()).topk(topk, -1).indices
+    weights = scores.gather(-1, ids)
+    return weights / weights.sum(-1, keepdim=True) if renormalize else weights, ids.to(torch.int32)
+
+
+def _experts(x, w13, w2, weights, ids, *_options):
+    out = torch.zeros_like(x, dtype=torch.float32)
+    for expert in range(w13.shape[0]):
+        share = (weights * (ids == expert)).sum(-1, keepdim=True).float()
+        out += share * (_gated(x @ w13[expert].T) @ w2[expert].T).float()
+    return out.to(x.dtype)
+
+
+def _shared(x, gate_up, down, experts, factor, *_options):
+    return experts * factor + (_gated(x @ gate_up.T) @ down.T).to(experts.dtype)
+
+
+def _bmm(out, a, weight, _packed, scale):
+    if scale is not None:
+        raise NotImplementedError("the stand-in knows no scaled weights")
+    out.copy_(a @ weight.transpose(1, 2))
+
+
 def register(library):
     """Define the operators, and let the release believe that this CPU has what it asks for."""
     torch._C._cpu._is_amx_tile_supported = lambda: True
@@ -57,6 +106,11 @@ def register(library):
         ("fused_add_rmsnorm_cpu(Tensor(a!) x, Tensor(b!) r, Tensor w, float eps) -> ()", _add_and_norm),
         ("silu_and_mul_cpu(Tensor x) -> Tensor", _gated),
         (_ROTARY, _rotary),
+        (_EXPERTS, _experts),
+        (_SHARED, _shared),
+        (_SOFTMAX, _chosen),
+        (_BIASED, _chosen_by_bias),
+        ("bmm_cpu(Tensor(a!) out, Tensor a, Tensor w, bool packed, Tensor? scale) -> ()", _bmm),
     ):
         library.define(schema)
         library.impl(schema.partition("(")[0], function, "CPU")

@@ -14,12 +14,19 @@ sys.path[:0] = [HERE, os.path.join(HERE, "programs"), os.path.join(os.path.dirna
 
 from environments import EnvironmentUnavailable, environment_for  # noqa: E402
 from release_process import ReleaseProcess  # noqa: E402
+from releases import RELEASES  # noqa: E402
 
 from drafter_contracts.engines.store import load_profile  # noqa: E402
 
 RESULTS = os.path.join(HERE, "results.json")
 #: Set to write the results instead of comparing them.
 WRITE = "DRAFTERS_WRITE_RESULTS"
+
+
+@pytest.fixture(scope="session", params=RELEASES)
+def release(request):
+    """Each release, all tests of one before those of the next: its process is started once."""
+    return request.param
 
 
 @pytest.fixture(scope="session")

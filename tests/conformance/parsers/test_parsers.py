@@ -8,12 +8,10 @@ import os
 import pytest
 from argv_cases import Generator, config_text, with_config
 from comparison import EQUAL, NOT_JUDGED, REFUSED, difference, reading
-from releases import RELEASES
 
 from drafter_contracts.engines.launch_rules import flag_dest
 
 pytestmark = [pytest.mark.conformance, pytest.mark.running]
-each_release = pytest.mark.parametrize("release", RELEASES)
 
 COUNT = 510
 
@@ -52,7 +50,6 @@ def command_lines(release, profile, options, folder):
             yield kind, "launch_server", generator.plain()
 
 
-@each_release
 def test_every_command_line_is_read_as_the_release_reads_it(release, ask, profile_of, on_file, tmp_path):
     profile = profile_of(release)
     options = ask(release, ask="options")["options"]
@@ -73,7 +70,6 @@ def test_every_command_line_is_read_as_the_release_reads_it(release, ask, profil
     on_file(release, "command lines", dict(counted))
 
 
-@each_release
 def test_every_option_of_the_real_parser_is_in_the_table(release, ask, profile_of):
     options = ask(release, ask="options")["options"]
     flags = profile_of(release).launch.flags

@@ -7,14 +7,11 @@ import os
 
 import pytest
 from comparison import ELSEWHERE, EQUAL, REFUSED, UNKNOWN, prediction, resolved_difference, without_speculation
-from releases import RELEASES
 from speculation_cases import Launches, numbers, write_configs
 
 pytestmark = [pytest.mark.conformance, pytest.mark.running]
-each_release = pytest.mark.parametrize("release", RELEASES)
 
 
-@each_release
 def test_no_prediction_is_wrong(release, ask, profile_of, on_file, tmp_path):
     write_configs(str(tmp_path))
     profile = profile_of(release)

@@ -29,8 +29,9 @@ seen: which boundaries, in which order, how many, or which exception in the sett
 
 On a CPU there are no CUDA graphs, no CUDA kernels, no tensor parallelism and no quantized weights: nothing here says
 anything about those. A stand-in takes the place of the kernel package that is built for CUDA only; where the column
-"run as" says so, attention is the stand-in's or the tests' own. Everything between the drafter's config and the
-returned states is the release's.
+"run as" says so, attention is the stand-in's or the tests' own. The fused add-and-norm writes into its arguments, as
+every device's kernel does (the release's PyTorch version makes new tensors: a state captured without a copy would
+survive on a CPU alone). Everything else between the drafter's config and the returned states is the release's.
 """
 
 

@@ -46,6 +46,10 @@ AMX_DRAFTING = "0.5.16"
 OWN = {"backend": "torch_native", "attention": "own"}
 STANDIN = {"backend": "intel_amx", "attention": "own"}
 REFERENCE = {"backend": "torch_native", "attention": "reference"}
+#: Where a release runs latent attention on a CPU with that backend alone.
+LATENT = {"backend": "intel_amx", "attention": "reference"}
+#: First release without that condition.
+LATENT_ANYWHERE = "0.5.9"
 #: The backend that is named to the release's own check where it refuses the one that runs.
 DECLARED = {"gpt_oss": {"declared": "triton"}}
 #: What a way is called in the results.
@@ -53,6 +57,7 @@ NAMES = {
     ("torch_native", "own"): "engine",
     ("intel_amx", "own"): "engine, attention operators of the stand-in",
     ("torch_native", "reference"): "engine, attention of the tests",
+    ("intel_amx", "reference"): "engine, attention of the tests",
 }
 
 
@@ -61,7 +66,8 @@ def ways(release: str, shape: str) -> list[dict[str, str]]:
     found = [OWN]
     if shape in {"deepseek_v3", "gpt_oss"}:
         found = [STANDIN] if version_key(release) >= version_key(AMX_DRAFTING) else []
-    return [*found, REFERENCE | DECLARED.get(shape, {})]
+    latent = shape == "deepseek_v3" and version_key(release) < version_key(LATENT_ANYWHERE)
+    return [*found, LATENT if latent else REFERENCE | DECLARED.get(shape, {})]
 
 
 def dtype(release: str) -> str:

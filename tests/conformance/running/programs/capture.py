@@ -106,6 +106,42 @@ def use_reference_attention():
     RadixAttention.forward = forward
 
 
+def unpacked_latent_attention():
+    """Take the way of other devices through latent attention: the CPU's wants weights packed for one operator."""
+    from sglang.srt.models import deepseek_v2
+
+    class Unpacked:
+        def __init__(self, *_arguments, **_keywords):
+            pass
+
+        def process_weights_after_loading(self, module):
+            pass
+
+    deepseek_v2.use_intel_amx_backend = lambda _module: False
+    deepseek_v2.PackWeightMethod = Unpacked
+
+
+def norm_in_place():
+    """Let the fused add-and-norm write into its two arguments, as the kernels of every device do.
+
+    The release's own PyTorch version, which runs here, makes new tensors instead: a state that was captured without a
+    copy would survive here and nowhere else.
+    """
+    from sglang.srt.layers.layernorm import RMSNorm
+
+    native = RMSNorm.forward_native
+
+    def forward_native(self, x, residual=None, *arguments, **keywords):
+        made = native(self, x, residual, *arguments, **keywords)
+        if residual is None:
+            return made
+        for given, result in zip((x, residual), made, strict=True):
+            given.copy_(result)
+        return x, residual
+
+    RMSNorm.forward_native = forward_native
+
+
 def load_expert_biases():
     """Load experts as on other devices: the CPU's loader fails at their biases (it narrows a missing dimension)."""
     try:
@@ -293,8 +329,12 @@ def run(job):
     """One job, in its own process."""
     if job["backend"] == "intel_amx":
         keep_intel_amx()
+    if os.environ.get("STANDIN_OPERATORS") != "1":  # the stand-in's own operator writes in place
+        norm_in_place()
     if job["attention"] == "reference":
         use_reference_attention()
+        if job["backend"] == "intel_amx":
+            unpacked_latent_attention()
     if "declared" in job:
         load_expert_biases()
     seen = {}

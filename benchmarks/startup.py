@@ -168,9 +168,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--sglang-python", default="", help="python of an environment with SGLang installed")
     parser.add_argument("--sglang-rounds", type=int, default=5)
-    parser.add_argument(
-        "--installed", default=[], nargs="*", help="pythons of environments that hold SGLang's files"
-    )
+    parser.add_argument("--installed", default=[], nargs="*", help="pythons of environments that hold SGLang's files")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

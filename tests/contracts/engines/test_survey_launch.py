@@ -110,3 +110,9 @@ def test_nothing_of_the_launch_rules_is_left_unfitted():
     assert {r: sorted(what) for r, what in left.items() if what} == {
         r: sorted(names) for r, names in allowed.items() if r in left
     }
+
+
+def test_a_rule_about_serve_rests_on_the_command_s_own_file():
+    profiles = [load_profile("sglang", release) for release in releases("sglang")]
+    wrong = [p.release for p in profiles if (p.launch.serve is not None) != ("../cli/serve.py" in p.sources)]
+    assert wrong == []

@@ -43,7 +43,9 @@ class Derivation:
     def ask(self, payload: dict[str, object]) -> dict[str, Any]:
         """One run of the probe."""
         answer: dict[str, Any] = run_probe(PROBE, self.sources, payload, allow_unconfined=self.allow_unconfined)
-        self.files.update(answer.pop("files"))
+        for file in answer.pop("files"):
+            beside = f"../{file}"  # the probe puts what lies beside the engine's folder into it
+            self.files.add(beside if file not in self.sources and beside in self.sources else file)
         return answer
 
     def task(self, name: str) -> dict[str, Any]:

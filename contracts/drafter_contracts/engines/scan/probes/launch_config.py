@@ -110,6 +110,7 @@ def explore(release: LazyRelease) -> dict[str, object]:
     path = next((path for path in MERGERS if path in release.sources), "")
     if not path:
         return {}
+    release = fresh(release)  # listing the options runs actions of the release, which may change it
     release.foreign("pathlib.Path", _Path)
     merge = _merger(release, path)
     flags = ["--config", PATH]

@@ -34,12 +34,10 @@ def _table(head: tuple[str, ...], rows: list[tuple[object, ...]]) -> str:
     return "\n".join([*lines, *("| " + " | ".join(map(str, row)) + " |" for row in rows)]) + "\n"
 
 
-def section(results: dict) -> str:
-    """The section as Markdown.
-
-    Args:
-        results: The document of `results.json`.
-    """
+def section() -> str:
+    """The section as Markdown."""
+    with open(RESULTS, encoding="utf-8") as file:
+        results = json.load(file)
     parsed, resolved, reasons = [], [], {}
     for release, found in sorted(results["releases"].items(), key=lambda item: version_key(item[0])):
         lines = found.get("command lines", {})
@@ -64,5 +62,4 @@ def section(results: dict) -> str:
 
 
 if __name__ == "__main__":
-    with open(RESULTS, encoding="utf-8") as file:
-        sys.stdout.write(section(json.load(file)))
+    sys.stdout.write(section())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 from typing import Any
@@ -12,6 +13,9 @@ import results
 
 from drafter_contracts.engines.store import load_profile, releases
 from drafter_contracts.engines.versions import version_key
+
+sys.path.append(os.path.join(os.path.dirname(results.PATH), os.pardir, "parsers"))
+import section
 
 INTRODUCTION = """\
 # The profiles beside running engines
@@ -185,7 +189,7 @@ def page(found: dict[str, Any]) -> str:
     text = INTRODUCTION.format(layers=plan.LAYERS, tokens=len(plan.PROMPT))
     for title, lines in sections.items():
         text += f"\n## {title}\n\n" + "\n".join(lines) + "\n"
-    return text
+    return text + "\n" + section.section()
 
 
 if __name__ == "__main__":

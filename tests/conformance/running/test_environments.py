@@ -44,14 +44,21 @@ def test_what_failed_half_way_is_not_there(cache):
     assert os.path.isfile(os.path.join(environments.once("a", made), "file"))
 
 
-def test_two_processes_make_it_once(cache):
-    """The file is opened with "x": whoever made it a second time in the same place would fail."""
-    code = (
-        "import sys, os; sys.path.insert(0, sys.argv[1]); import environments;"
-        "environments.once('a', lambda f: open(os.path.join(sys.argv[2], 'made'), 'x').close())"
-    )
+TOGETHER = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+import environments
+open(os.path.join(sys.argv[2], f"ready-{os.getpid()}"), "x").close()
+while sum(name.startswith("ready-") for name in os.listdir(sys.argv[2])) < 4:
+    pass
+environments.once("a", lambda folder: open(os.path.join(sys.argv[2], "made"), "x").close())
+"""
+
+
+def test_processes_that_start_together_make_it_once(cache):
+    """The file is opened with "x": whoever made it a second time would fail."""
     variables = os.environ | {"DRAFTERS_ENGINE_ENVS": str(cache / "engines")}
-    command = [sys.executable, "-c", code, environments.HERE, str(cache)]
+    command = [sys.executable, "-c", TOGETHER, environments.HERE, str(cache)]
     processes = [subprocess.Popen(command, env=variables) for _ in range(4)]
     assert [process.wait(60) for process in processes] == [0] * 4
 

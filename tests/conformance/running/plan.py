@@ -39,8 +39,8 @@ RELEASES = (
 )
 #: Releases whose float32 rotary embedding wants a library that is not there: they run in bfloat16.
 BFLOAT16 = ("0.5.5", "0.5.5.post3")
-#: From this release on, speculative decoding on a CPU goes through the `intel_amx` attention backend.
-AMX_DRAFTING = "0.5.16"
+#: From this release on, the `intel_amx` attention backend calls its operators as the stand-in defines them.
+AMX_DRAFTING = "0.5.22"
 
 #: Ways to run a target, as what is said to the program; the first that works is kept.
 OWN = {"backend": "torch_native", "attention": "own"}

@@ -183,7 +183,10 @@ def start(job):
     if hasattr(server, "resolve_once"):
         server.resolve_once()
     if job.get("declared"):
-        server.attention_backend = job["backend"]
+        try:
+            server.attention_backend = job["backend"]
+        except AttributeError:  # read-only once it is resolved
+            object.__setattr__(server, "attention_backend", job["backend"])
     if hasattr(bench, "publish"):
         if hasattr(bench, "SpawnRanks"):
             rank = bench.spawn_world_rank(server, tp_rank=0, pp_rank=0)

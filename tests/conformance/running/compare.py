@@ -81,7 +81,8 @@ OPEN = {
     ),
     "embedding overwritten": (
         "Boundary 0 was captured without a copy, and the fused add-and-norm of the first layer writes into it: what "
-        "arrives is boundary N. The advisory SGLANG-EMBEDDING-ALIAS says so; the rule alone does not."
+        "arrives is boundary N. An advisory of that release and class says so (SGLANG-EMBEDDING-ALIAS); the rule alone "
+        "does not."
     ),
 }
 

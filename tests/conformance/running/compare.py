@@ -17,7 +17,8 @@ def predicted(rule: CaptureMethod | None, ids: list[int] | None) -> dict:
         return {"phase": "start", "error": "no hook"}
     if rule.status not in {FITTED, BROKEN}:
         return {"phase": "opaque", "error": rule.reason}
-    capture = capture_once(rule, LAYERS, ids)
+    # A rule without shifts is that of a setter that takes no ids.
+    capture = capture_once(rule, LAYERS, ids if rule.shifts else None)
     if capture.error:
         return {"phase": capture.phase, "error": capture.error}
     return {"boundaries": [tap.boundary for tap in capture.taps], "dropped": len(capture.dropped)}

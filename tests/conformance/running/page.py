@@ -11,6 +11,8 @@ import compare
 import plan
 import results
 
+from drafter_contracts.engines.capture import read_ids
+from drafter_contracts.engines.profile import Profile
 from drafter_contracts.engines.store import advisories_for, load_advisories, load_profile, releases
 from drafter_contracts.engines.versions import version_key
 
@@ -54,7 +56,18 @@ def judged(release: str, found: dict[str, Any]) -> dict[str, list[dict[str, Any]
         lists = [first, *content["lists"]]
         known = advised(release, plan.SHAPES[shape])
         rows[shape] = [one(compare.predicted(rule, seen["ids"]), seen, known, stopped=stopped) for seen in lists]
+        if "launch" in content and first["ids"] != read_by(profile):
+            rows[shape][0] |= {"counts": "different", "why": ""}
     return rows
+
+
+def read_by(profile: Profile) -> list[int] | None:
+    """Ids that the release hands to the setter, of the drafter that every launch is given."""
+    config = {
+        "eagle_config": {"eagle_aux_hidden_state_layer_ids": list(plan.DRAFTER_IDS), "use_aux_hidden_state": True}
+    }
+    ids, _key, _error = read_ids(profile.readings["EAGLE3"], config, n=plan.LAYERS)
+    return None if ids is None else list(ids)
 
 
 def advised(release: str, architecture: str) -> bool:
@@ -97,6 +110,7 @@ def table(found: dict[str, Any]) -> list[str]:
             wrong = min((seen["wrong"] for seen in matched), default=None)
             how = content["how"] + ("; compared with its own layers" if any("against" in s for s in matched) else "")
             how = "did not run, see below" if counts["not run"] else how
+            how = "refused: the class has no hook" if rows[0]["predicted"].get("error") == "no hook" else how
             numbers = [len(rows), *(counts[name] for name in SEEN[:4]), span(right), span(wrong)]
             lines.append("| " + " | ".join(map(str, [release, shape, how, *numbers])) + " |")
     return lines

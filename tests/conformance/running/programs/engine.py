@@ -12,7 +12,8 @@ import sys
 import traceback
 
 import numpy as np
-from capture import distances, keep_intel_amx, told
+from adaptations import keep_intel_amx
+from capture import distances, told
 
 
 def options(job):

@@ -240,7 +240,14 @@ class Value:
 
     def __iter__(self) -> Iterator[object]:
         count = unpack_count(sys._getframe(1)) or 0  # noqa: SLF001 - unpacking needs the number of names
+        if count not in (0, SHAPE[0]) and self._is_normed():  # one tensor for certain: it has a row per token
+            raise ValueError(f"too many values to unpack (expected {count})")
         return iter([TRACE.fresh("part", self) for _ in range(count)])
+
+    def _is_normed(self) -> bool:
+        """Whether this is what a norm returned, and nothing else."""
+        made = [TRACE.made.get(serial, ("", []))[0] for _, serial in self.atoms]
+        return made == [NORM]
 
     def _fresh(self, *others: object) -> Value:
         return TRACE.fresh("product", self, others)

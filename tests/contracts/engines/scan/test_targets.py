@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scan_toy import LOOP, SETTER, model, release
+from scan_toy import FINISH, LOOP, SETTER, model, release
 
 from drafter_contracts.engines.capture import capture_once
 from drafter_contracts.engines.profile import Guard, Region, Shift
@@ -101,7 +101,18 @@ def test_a_packer_counts_what_it_was_given():
     assert taps(rule, [1, 4]) == [2, 5]
     assert taps(rule, [1, N - 1]) == "RuntimeError"
     assert taps(rule, [4, 4]) == "RuntimeError"
-    assert taps(rule, [N + 3]) == []
+    assert taps(rule, [N + 3]) == "ValueError"
+
+
+def test_the_output_of_the_last_norm_is_no_pair():
+    """Without a captured state the model returns one tensor, which its caller takes apart: that raises at any batch."""
+    rule = rule_of(model())
+    assert rule.capture.none == "ValueError"
+    assert taps(rule, []) == taps(rule, [N + 3]) == "ValueError"
+    assert taps(rule, [1, N + 3]) == [2]
+    silent = rule_of(model(finish=FINISH.replace("return hidden_states\n", "return hidden_states, []\n")))
+    assert silent.capture.none == ""
+    assert taps(silent, [N + 3]) == []
 
 
 def test_a_layer_that_returns_its_residual_apart_is_captured_without_it():
@@ -113,9 +124,15 @@ def test_a_layer_that_returns_its_residual_apart_is_captured_without_it():
 
 
 def test_a_hook_that_the_forward_pass_ignores_is_broken():
-    rule = rule_of(model(setter=SETTER.replace("self.model.layers_to_capture", "self.layers_to_capture")))
+    setter = SETTER.replace("self.model.layers_to_capture", "self.layers_to_capture")
+    rule = rule_of(model(setter=setter))
     assert rule.status == "broken"
-    assert "nothing is captured" in rule.reason
+    assert "every list of ids fails: ValueError: too many values to unpack" in rule.reason
+    silent = rule_of(
+        model(setter=setter, finish=FINISH.replace("return hidden_states\n", "return hidden_states, []\n"))
+    )
+    assert silent.status == "broken"
+    assert "nothing is captured" in silent.reason
 
 
 def test_a_hook_whose_inner_method_is_missing_is_broken():

@@ -337,7 +337,7 @@ class Advisory(msgspec.Struct, frozen=True, omit_defaults=True):
         architectures: Target architectures, empty for all.
         methods: Methods, empty for all.
         when: "always", "tap:0" (boundary 0 is captured), "tbo" (two-batch overlap on), "pp" (pipeline parallel), ...
-        severity: "note", "warn" or "refuse".
+        severity: "note", "warn", "unknown" or "refuse".
         effect: What happens, one sentence.
         source: File and line in the release.
         evidence: How it is known: "read", "run", "upstream report URL".

@@ -76,12 +76,18 @@ def _facts(s: Situation) -> dict[str, object]:
         "cuda_graphs": s.serving.cuda_graphs,
         "environment": s.serving.invocation.environment,
         "drafter": s.draft_config,
-        "target": s.target.config if s.target is not None else {},
+        "target": _text_config(s.target.config) if s.target is not None else {},
     }
     taps = eager_taps(s)
     if taps is not None:
         extra["taps"] = len(taps)
     return {**s.serving.arguments.values, **extra}
+
+
+def _text_config(config: dict[str, object]) -> dict[str, object]:
+    """A config with the keys of its text model, where that is a part of its own, in front of the others."""
+    text = config.get("text_config")
+    return {**config, **text} if isinstance(text, dict) else config
 
 
 def _stops(s: Situation) -> list[tuple[str, str, str]]:

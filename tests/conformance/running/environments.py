@@ -32,6 +32,8 @@ SETS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("0.4.5", ("triton-3.2", "transformers-4.56")),
     ("0.4.9.post4", ("transformers-4.56",)),
     ("0.5.3", ("transformers-4.57",)),
+    ("0.5.10", ("transformers-5.12",)),
+    ("0.5.11", ("transformers-4.57",)),
     ("0.5.13", ("transformers-5.12",)),
     ("0.5.22", ("transformers-5.19",)),
 )

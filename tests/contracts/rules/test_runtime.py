@@ -221,6 +221,20 @@ def test_an_advisory_is_shown_where_it_applies_with_its_source(scene, advisory, 
         assert found.source == "llama.py:1"
 
 
+@pytest.mark.parametrize(
+    ("config", "shown"),
+    [
+        ({"mhc": True}, True),
+        ({"text_config": {"mhc": True}}, True),
+        ({"mhc": True, "text_config": {"mhc": False}}, False),
+    ],
+)
+def test_an_advisory_about_the_target_s_config_asks_its_text_model(scene, config, shown):
+    scene.advisories = (Advisory("SGLANG-X", "a mean", "glm.py:1", "read", "unknown", when="target.mhc==true"),)
+    scene.edit("target", config=config)
+    assert scene.codes() == ({"ADVISORY": UNKNOWN} if shown else {})
+
+
 def test_simulated_acceptance_is_called_out(scene):
     scene.environment = {"SGLANG_SIMULATE_ACC_LEN": "3"}
     assert scene.codes() == {"SIMULATED_ACCEPTANCE": WARN}

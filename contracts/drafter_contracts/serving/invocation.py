@@ -44,21 +44,6 @@ def is_assignment(token: str) -> bool:
     return bool(equals) and name.isidentifier() and name.isascii()
 
 
-def release_in(text: str) -> str:
-    """A release that an image tag or a requirement names, or "".
-
-    "lmsysorg/sglang:v0.5.9-cu126" and "sglang[all]==0.5.9" give "0.5.9".
-    """
-    name, equals, version = text.partition("==")
-    if equals and name.partition("[")[0].strip() == CONSOLE:
-        return version.partition(";")[0].partition(",")[0].strip()
-    repository, _, tag = text.partition("@")[0].rpartition(":")
-    if CONSOLE not in _base(repository) or "/" in tag:
-        return ""
-    release = tag.partition("-")[0].removeprefix("v")
-    return release if release[:1].isdecimal() and "." in release else ""
-
-
 class _Walk:
     """One walk from the first token to the engine's own arguments."""
 
@@ -118,6 +103,8 @@ class _Walk:
         elif meaning == "elsewhere":
             self.python_environment = "unknown"
         if meaning in ("image", "release") and not self.hint:
+            from drafter_contracts.serving.release_hint import release_in  # a plain launch has no image
+
             self.hint = release_in(value)
             self.hint_source = value if self.hint else ""
 

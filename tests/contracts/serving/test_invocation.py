@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drafter_contracts.serving.invocation import read_invocation, release_in
+from drafter_contracts.serving.invocation import read_invocation
+from drafter_contracts.serving.release_hint import release_in
 
 ARGS = ("--model-path", "m", "--tp", "8")
 PLAIN = "python -m sglang.launch_server --model-path m --tp 8"
@@ -131,6 +132,13 @@ def test_json_in_a_shell_text_survives():
         ("registry:5000/sglang:v0.5.2-rocm630@sha256:abc", "0.5.2"),
         ("sglang[all]==0.5.23", "0.5.23"),
         ("sglang == 0.5.9 ; python_version > '3'", "0.5.9"),
+        ("lmsysorg/sglang:v0.5.9-cu129-amd64", "0.5.9"),
+        ("lmsysorg/sglang:v0.5.9-cann8.2.rc1-910b", "0.5.9"),
+        ("lmsysorg/sglang:v0.5.12.post1-rc0", ""),
+        ("lmsysorg/sglang:v0.5.12.post1-nightly", ""),
+        ("lmsysorg/sglang:v0.5.12.post1-1-gabcdef", ""),
+        ("lmsysorg/sglang:0.5.12-post1", ""),
+        ("lmsysorg/sglang:v0.5.23-dev", ""),
         ("lmsysorg/sglang:latest", ""),
         ("lmsysorg/sglang:dev-cu13", ""),
         ("vllm/vllm-openai:v0.11.0", ""),

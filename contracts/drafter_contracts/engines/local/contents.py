@@ -24,6 +24,8 @@ DIGITS = 16
 #: Folder of the model files; each may register target and drafter classes.
 MODELS = "models"
 _MARK = b"EntryClass"
+#: Ends of names of modules that an interpreter prefers to `NAME.py`.
+_COMPILED = (".so", ".pyd")
 #: Folders beside `srt` whose own files can matter (the launch command's), as paths below `srt`.
 _BESIDE = ("..", "../cli")
 
@@ -103,6 +105,26 @@ class DirectoryContents:
             found[name] = hashed is not None and hashed.registers
         return found
 
+    def shadows(self, wanted: Iterable[str]) -> list[str]:
+        """What is imported in place of a file of `wanted`: a package or a compiled module of the same name.
+
+        Raises:
+            ScanError: A folder cannot be read.
+        """
+        named: dict[str, set[str]] = {}
+        for path in wanted:
+            folder, _, file = path.rpartition("/")
+            named.setdefault(folder, set()).add(file.removesuffix(".py"))
+        found = []
+        for folder, names in named.items():
+            listed = self._listed(folder)
+            packages = names.intersection(listed.folders)
+            inside = {package: self._listed(f"{folder}/{package}" if folder else package) for package in packages}
+            prefix = f"{folder}/" if folder else ""
+            found += [f"{prefix}{package}/" for package, below in inside.items() if "__init__.py" in below.files]
+            found += [prefix + one for one in listed.compiled if one.partition(".")[0] in names]
+        return sorted(found)
+
     def everything(self, *, beside: bool = True) -> dict[str, str]:
         """Path to digest of all Python files.
 
@@ -144,13 +166,13 @@ class DirectoryContents:
             known = self._memo.folders.get(folder)
             if known is not None and known.stamp == seen:
                 return known
-            files, folders = _entries(full)
+            files, folders, compiled = _entries(full)
         except FileNotFoundError:
-            return Listed((0, 0, 0, 0), [], [])
+            return Listed((0, 0, 0, 0), [], [], [])
         except OSError as error:
             raise ScanError("cannot be read", where=full, actual=error.strerror or str(error)) from None
         self._grown = True
-        listed = self._memo.folders[folder] = Listed(seen, files, folders)
+        listed = self._memo.folders[folder] = Listed(seen, files, folders, compiled)
         self._age(folder, seen)
         return listed
 
@@ -182,23 +204,25 @@ class DirectoryContents:
             self._young.add(name)
 
 
-def _entries(folder: str) -> tuple[list[str], list[str]]:
-    """Python files and subfolders of a folder, sorted.
+def _entries(folder: str) -> tuple[list[str], list[str], list[str]]:
+    """Python files, subfolders and compiled modules of a folder, sorted.
 
     Raises:
         OSError: It cannot be listed.
         ScanError: A link in place of a subfolder: what it leads to may belong to somebody else.
     """
-    files, folders = [], []
+    files, folders, compiled = [], [], []
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.endswith(".py"):
                 files.append(entry.name)
+            elif entry.name.endswith(_COMPILED):
+                compiled.append(entry.name)
             elif entry.name != "__pycache__" and entry.is_dir():
                 if entry.is_symlink():
                     raise ScanError("a link in place of a folder", where=entry.path, expected="the folder itself")
                 folders.append(entry.name)
-    return sorted(files), sorted(folders)
+    return sorted(files), sorted(folders), sorted(compiled)
 
 
 def _hash(path: str) -> Hashed:
@@ -245,6 +269,12 @@ class WheelContents:
         """Path of every model file to whether it registers classes."""
         names = (name for name in self._tree.files() if name.startswith(f"{MODELS}/"))
         return {name: registers(self._tree.read_bytes(name)) for name in names}
+
+    def shadows(self, wanted: Iterable[str]) -> list[str]:
+        """As of a directory; a wheel's compiled modules are not looked at, since nothing starts a wheel."""
+        files = self._tree.files()
+        packages = {name.removesuffix("/__init__.py") for name in files if name.endswith("/__init__.py")}
+        return sorted(f"{path.removesuffix('.py')}/" for path in wanted if path.removesuffix(".py") in packages)
 
     def everything(self) -> dict[str, str]:
         """Path to digest of all its Python files."""

@@ -17,7 +17,7 @@ from drafter_contracts.errors import ScanError, UnknownReleaseError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from drafter_contracts.engines.profile import Profile
 
@@ -89,6 +89,7 @@ def differences(profile: Profile, contents: Contents) -> Differences:
     Raises:
         ScanError: A file cannot be read.
     """
+    refuse_shadows(contents, profile.sources)
     here = contents.digests(profile.sources)
     models = contents.model_files()
     return Differences(
@@ -96,6 +97,22 @@ def differences(profile: Profile, contents: Contents) -> Differences:
         missing=tuple(name for name in profile.sources if name not in here),
         added=tuple(name for name, registers in models.items() if registers and name not in profile.sources),
     )
+
+
+def refuse_shadows(contents: Contents, files: Iterable[str]) -> None:
+    """Refuse to tell what is imported where a package or a compiled module stands in front of a file.
+
+    Raises:
+        ScanError: There is one.
+    """
+    shadows = contents.shadows(files)
+    if shadows:
+        raise ScanError(
+            "something else is imported in place of a file that decides",
+            where=contents.root,
+            expected="no package or compiled module of the same name beside it",
+            actual=", ".join(shadows[:_NAMED_FILES]),
+        )
 
 
 def profile_of_package(
@@ -183,6 +200,7 @@ class _Search:
 
     def _of_these_files(self, *, may_scan: bool) -> Found:
         files = self._contents.everything()
+        refuse_shadows(self._contents, files)
         self._contents.remember()
         if not files:
             raise ScanError("no source files of an engine", where=self._contents.root)

@@ -14,7 +14,7 @@ import msgspec
 
 from drafter_contracts.engines.local.folder import prune, read, write
 
-SCHEMA = "drafters.hashes.v1"
+SCHEMA = "drafters.hashes.v2"
 _MAX_BYTES = 16 * 1024 * 1024
 #: Most installations that are remembered.
 _KEEP = 16
@@ -44,11 +44,12 @@ class Hashed(msgspec.Struct, array_like=True):
 
 
 class Listed(msgspec.Struct, array_like=True):
-    """One folder as it was listed: its Python files and its subfolders."""
+    """One folder as it was listed: its Python files, its subfolders, and its compiled modules."""
 
     stamp: Stamp
     files: list[str]
     folders: list[str]
+    compiled: list[str]
 
 
 class Memo(msgspec.Struct):

@@ -11,6 +11,7 @@ import ctypes
 import os
 import platform
 import resource
+import signal
 import struct
 import sys
 
@@ -24,6 +25,7 @@ FORBIDDEN_STATUS = 86
 _PR_SET_SECCOMP = 22
 _PR_SET_NO_NEW_PRIVS = 38
 _PR_SET_DUMPABLE = 4
+_PR_SET_PDEATHSIG = 1
 _MODE_FILTER = 2
 _KILL_PROCESS = 0x80000000
 _ALLOW = 0x7FFF0000
@@ -92,6 +94,7 @@ def _install_filter() -> str:
     held = ctypes.create_string_buffer(program, len(program))
     header = _Program(len(program) // 8, ctypes.cast(held, ctypes.c_void_p))
     libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # nobody waits for the answer any more
     if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
         return f"prctl(PR_SET_NO_NEW_PRIVS): {os.strerror(ctypes.get_errno())}"
     if libc.prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.byref(header), 0, 0):

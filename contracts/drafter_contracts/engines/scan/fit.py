@@ -7,6 +7,7 @@ every list of ids at every depth. Nothing is accepted that explains most of them
 
 from __future__ import annotations
 
+import builtins
 from itertools import product
 
 import msgspec
@@ -120,6 +121,8 @@ def fit(study: Study) -> CaptureMethod:
     if study.unclear or not study.cases:
         return msgspec.structs.replace(about, reason=study.unclear or "no experiment")
     broken = _defect(study.cases)
+    if broken and _lacking(broken):
+        return msgspec.structs.replace(about, reason=broken)
     if broken:
         return msgspec.structs.replace(about, status=BROKEN, reason=broken, sticky=False)
     unclear = next((case.words() for case in study.cases if case.unclear), "")
@@ -152,6 +155,12 @@ def _defect(cases: Sequence[Case]) -> str:
         first = ordinary[0] if ordinary else failing
         return f"every list of ids fails: {first.text}" if first is not None else ""
     return "nothing is captured, whatever the ids: the forward pass does not hand over what the setter asks for"
+
+
+def _lacking(reason: str) -> bool:
+    """Whether what failed is Python's own, which the sandbox does not have: then the release is not at fault."""
+    name = reason.partition("NameError: name '")[2].partition("'")[0]
+    return bool(name) and hasattr(builtins, name)
 
 
 def _candidates(about: CaptureMethod, cases: Sequence[Case]) -> Iterator[CaptureMethod]:

@@ -61,6 +61,23 @@ def test_a_new_model_file_counts_where_it_registers_a_class(engine):
     assert "models/inner/mine.py (new)" in engine.find().told
 
 
+@pytest.mark.parametrize(
+    "shadow", ["server_args/__init__.py", "models/llama/__init__.py", "server_args.cpython-311-x86_64-linux-gnu.so"]
+)
+def test_what_is_imported_in_place_of_a_file_that_decides_leaves_it_open(engine, shadow):
+    engine.write(shadow, "")
+    found = engine.find()
+    assert (found.profile, engine.scans) == (None, [])
+    assert shadow.removesuffix("__init__.py") in found.problem
+    os.remove(engine.path(shadow))
+    assert engine.find().source == "added"
+
+
+def test_a_folder_without_an_init_file_stands_in_front_of_nothing(engine):
+    engine.write("server_args/notes.txt", "")
+    assert engine.find().source == "added"
+
+
 def test_a_file_that_the_profile_does_not_rest_on_changes_nothing(engine):
     engine.write("kernels/attention.py", "fast = False\n")
     assert engine.find().source == "added"

@@ -16,7 +16,7 @@ SCANNER = $(shell find $(ENGINES)/scan -name '*.py' -o -name '*.probe') $(addpre
 # Python of an environment with SGLang installed, for `make bench` (optional).
 SGLANG_PYTHON ?=
 
-.PHONY: demo test lint types imports bench profiles conformance docs clean
+.PHONY: demo test lint types imports bench profiles conformance rescan docs clean
 .DEFAULT_GOAL := help
 
 help:
@@ -26,6 +26,7 @@ help:
 	@echo 'make bench      start-up times beside a bare interpreter (SGLANG_PYTHON=... to compare with SGLang), and of loads'
 	@echo 'make profiles   derive the shipped engine profiles again from the released wheels'
 	@echo 'make conformance   run real releases on the CPU and keep what they did (an hour; docs/conformance.md)'
+	@echo 'make rescan     derive all shipped profiles again from their releases and compare (half an hour)'
 	@echo 'make docs       write the pages that are generated from the code'
 	@echo 'make clean      remove everything that is not in version control but .venv'
 
@@ -77,6 +78,10 @@ $(SCANNED)/%.json: $(SCANNER) | $(VENV)/.gate
 conformance: $(VENV)/.dev
 	DRAFTERS_WRITE_RESULTS=1 $(BIN)/python -m pytest -m running tests/conformance $(CONFORMANCE_ARGS)
 	$(BIN)/python tests/conformance/running/page.py > docs/conformance.md
+
+# Every shipped profile derived again and compared byte for byte, and every release's own option code (half an hour).
+rescan: $(VENV)/.dev
+	DRAFTERS_ALL_RELEASES=1 $(BIN)/python -m pytest -n $(WORKERS) -m 'conformance and not running' tests/conformance
 
 docs: $(VENV)/.gate
 	$(BIN)/python -m drafter_contracts.rules.pages > docs/rules.md

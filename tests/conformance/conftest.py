@@ -13,6 +13,8 @@ import pytest
 
 from drafter_contracts.engines.scan.tree import open_tree
 
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # for compared_releases: files are imported one by one
+
 CACHE = os.environ.get("DRAFTERS_WHEEL_CACHE") or os.path.expanduser("~/.cache/drafter-registry/wheels")
 
 

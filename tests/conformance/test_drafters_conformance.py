@@ -12,14 +12,15 @@ import re
 from types import SimpleNamespace
 
 import pytest
+from compared_releases import RELEASES
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from drafter_contracts.engines.capture import find, lookup
-from drafter_contracts.engines.store import load_advisories, load_profile, releases
+from drafter_contracts.engines.store import load_advisories, load_profile
 
 pytestmark = [pytest.mark.conformance]
-each_release = pytest.mark.parametrize("release", releases("sglang"))
+each_release = pytest.mark.parametrize("release", RELEASES)
 quick = settings(
     max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )

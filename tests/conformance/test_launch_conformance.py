@@ -10,13 +10,14 @@ import subprocess
 import sys
 
 import pytest
+from compared_releases import RELEASES
 
 from drafter_contracts.engines.launch_rules import flag_dest
-from drafter_contracts.engines.store import load_profile, releases
+from drafter_contracts.engines.store import load_profile
 from drafter_contracts.serving.speculation import Request, resolve
 
 pytestmark = [pytest.mark.conformance]
-each_release = pytest.mark.parametrize("release", releases("sglang"))
+each_release = pytest.mark.parametrize("release", RELEASES)
 
 ORACLE = os.path.join(os.path.dirname(__file__), "launch_oracle.py")
 BASE = {

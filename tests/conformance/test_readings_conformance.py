@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pytest
+from compared_releases import RELEASES
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from drafter_contracts.engines.capture import capture_switched_off, even_ids, read_ids
-from drafter_contracts.engines.store import load_profile, releases
+from drafter_contracts.engines.store import load_profile
 
 KEY = "eagle_aux_hidden_state_layer_ids"
 quick = settings(
@@ -26,7 +27,7 @@ layer_ids = st.lists(st.integers(-3, 70), max_size=6)
 odd = st.one_of(st.none(), st.text(max_size=3), st.integers(-2, 3), st.booleans())
 
 
-pytestmark = [pytest.mark.conformance, pytest.mark.parametrize("release", releases("sglang"))]
+pytestmark = [pytest.mark.conformance, pytest.mark.parametrize("release", RELEASES)]
 
 
 @pytest.fixture(scope="module")

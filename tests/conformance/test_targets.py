@@ -11,6 +11,7 @@ import functools
 import zipfile
 
 import pytest
+from compared_releases import RELEASES
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -20,8 +21,6 @@ from drafter_contracts.engines.profile import FITTED, Guard
 from drafter_contracts.engines.scan import encode, scan
 
 pytestmark = pytest.mark.conformance
-
-RELEASES = store.releases("sglang")
 
 
 @pytest.mark.parametrize("release", RELEASES)

@@ -426,3 +426,9 @@ def test_an_entry_class_that_cannot_be_built_fails_the_scan(broken):
 
     with pytest.raises(ScanError, match="EntryClass cannot be resolved"):
         derive(release(model() + broken))
+
+
+def test_what_only_the_sandbox_lacks_is_no_fault_of_the_release():
+    rule = rule_of(model(setter="        layer_ids = eval('layer_ids')\n" + SETTER.lstrip("\n")))
+    assert rule.status == "opaque"
+    assert "name 'eval' is not defined" in rule.reason

@@ -38,11 +38,16 @@ $(VENV)/.gate: requirements/gate.txt requirements/build.txt pyproject.toml
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation --no-deps -e .
 	@touch $@
 
-$(VENV)/.dev: requirements/dev.txt $(VENV)/.gate
+# The registry and its client on top.
+$(VENV)/.server: requirements/server.txt $(VENV)/.gate
+	$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements/server.txt
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.txt $(VENV)/.server
 	$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements/dev.txt
 	@touch $@
 
-demo: $(VENV)/.gate
+demo: $(VENV)/.server
 	@$(BIN)/python -m drafter_cli.demo
 
 lint: $(VENV)/.dev

@@ -7,147 +7,48 @@ Its identity is the sha256 of its canonical bytes: keys sorted, defaults left ou
 from __future__ import annotations
 
 import os
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 
 from drafter_contracts import limits
 from drafter_contracts.errors import LayoutError, ManifestError
 from drafter_contracts.layout import RESIDUAL, CaptureLayout, Tap
+from drafter_contracts.manifest_records import (
+    Acceptance,
+    DraftRecord,
+    FileRecord,
+    LayoutRecord,
+    Provenance,
+    Recommended,
+    StatedIds,
+    TargetRecord,
+)
 from drafter_contracts.situation import Requirements, StatedLayout
+
+__all__ = [
+    "FILE_NAME",
+    "MEDIA_TYPE",
+    "SCHEMA",
+    "Acceptance",
+    "DraftRecord",
+    "FileRecord",
+    "LayoutRecord",
+    "Manifest",
+    "Provenance",
+    "Recommended",
+    "StatedIds",
+    "TargetRecord",
+    "canonical",
+    "decode",
+    "digest",
+    "json_schema",
+    "read_manifest",
+]
 
 SCHEMA = "drafters.manifest.v1"
 MEDIA_TYPE = "application/vnd.drafters.manifest.v1+json"
 FILE_NAME = "drafters-manifest.json"
-
-Count = Annotated[int, msgspec.Meta(ge=1)]
-Boundary = Annotated[int, msgspec.Meta(ge=0, le=limits.target_max_layers)]
-Sha256 = Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{64})?$")]
-Owner = Literal["", "own", "target"]
-State = Literal["residual", "final_norm", "stream_mean", "stream_mixture"]
-Norm = Literal["none", "concatenation", "per_chunk"]
-
-
-class TargetRecord(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
-    """The target that the drafter was trained for.
-
-    Attributes:
-        model: Name, normally a Hub id.
-        revision: Commit of the target's repository.
-        architecture: `architectures[0]` of its config.
-        layers: Decoder layers.
-        hidden_size: Width of its residual stream.
-        vocab_size: Rows of its embedding.
-        tokenizer_sha256: Digest of its tokenizer.json.
-    """
-
-    model: str = ""
-    revision: str = ""
-    architecture: str = ""
-    layers: Count | None = None
-    hidden_size: Count | None = None
-    vocab_size: Count | None = None
-    tokenizer_sha256: Sha256 = ""
-
-
-class StatedIds(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
-    """The ids as the producer wrote them, before anybody converted them.
-
-    Attributes:
-        key: Config key or option they came from.
-        values: The numbers.
-        numbering: Name of the numbering they are in.
-        producer: Tool and version that wrote them.
-    """
-
-    key: str = ""
-    values: tuple[int, ...] = ()
-    numbering: str = ""
-    producer: str = ""
-
-
-class LayoutRecord(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
-    """The capture layout that the drafter was trained on.
-
-    Attributes:
-        boundaries: In concatenation order; 0 is the embedding output, N the last layer's output before the final norm.
-        states: State per boundary; empty means `residual` for all.
-        widths: Width per boundary; empty means the target's hidden size for all.
-        norm: Norm between the concatenation and `fc`.
-        stated: The producer's own numbers.
-        evidence: How the layout is known, one line each.
-    """
-
-    boundaries: Annotated[tuple[Boundary, ...], msgspec.Meta(min_length=1, max_length=limits.layout_max_taps)]
-    states: tuple[State, ...] = ()
-    widths: tuple[Count, ...] = ()
-    norm: Norm = "none"
-    stated: StatedIds | None = None
-    evidence: tuple[str, ...] = ()
-
-
-class DraftRecord(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
-    """Facts of the drafter that decide whether it can be served. None or empty: not recorded.
-
-    Attributes:
-        vocab_size: Draft vocabulary.
-        embeddings: Whose embeddings it was trained with.
-        lm_head: Whose head it was trained with.
-        trained_context: Longest context trained on, tokens.
-        rope_theta: RoPE base actually trained with.
-        dtype: Dtype it must run in.
-        block_size: Block size trained with (parallel drafters), or steps unrolled in training.
-        norm_output: The recycled state is the normed one.
-        norm_before_residual: The residual is fed by the normed state.
-        thinking_mode: Chat mode trained on: "on", "off", "both", or free text.
-        rotated: Trained on a rotated residual basis.
-    """
-
-    vocab_size: Count | None = None
-    embeddings: Owner = ""
-    lm_head: Owner = ""
-    trained_context: Count | None = None
-    rope_theta: float | None = None
-    dtype: str = ""
-    block_size: Count | None = None
-    norm_output: bool | None = None
-    norm_before_residual: bool | None = None
-    thinking_mode: str = ""
-    rotated: bool | None = None
-
-
-class Recommended(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
-    """Speculative arguments that the producer recommends.
-
-    Attributes:
-        steps: SGLang's `--speculative-num-steps`.
-        topk: SGLang's `--speculative-eagle-topk`.
-        draft_tokens: SGLang's `--speculative-num-draft-tokens`, the root included.
-        speculative_tokens: Drafted tokens, the root not counted (vLLM's K); portable between engines.
-    """
-
-    steps: Count | None = None
-    topk: Count | None = None
-    draft_tokens: Count | None = None
-    speculative_tokens: Count | None = None
-
-
-class Provenance(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
-    """Where the drafter comes from.
-
-    Attributes:
-        producer: Training tool and version.
-        training_data: What it was trained on.
-        created: When, ISO 8601.
-        urls: Where to read more.
-        notes: Anything else, one line each.
-    """
-
-    producer: str = ""
-    training_data: str = ""
-    created: str = ""
-    urls: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
 
 
 class Manifest(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
@@ -162,6 +63,8 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
         layout: The capture layout; None for drafters that read no aux hidden states, or if it is not known.
         draft: Facts of the drafter.
         recommended: Speculative arguments.
+        acceptance: Measured acceptances.
+        files: The drafter's files, sorted by path; empty for a manifest that lies beside them.
         provenance: Where it comes from.
     """
 
@@ -173,6 +76,8 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
     layout: LayoutRecord | None = None
     draft: DraftRecord = DraftRecord()
     recommended: Recommended = Recommended()
+    acceptance: tuple[Acceptance, ...] = ()
+    files: tuple[FileRecord, ...] = ()
     provenance: Provenance = Provenance()
 
     def capture_layout(self) -> CaptureLayout | None:
@@ -196,9 +101,11 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
         width = self.target.hidden_size
         widths = record.widths or ((width,) * len(taps) if width is not None else ())
         try:
-            return CaptureLayout(taps, widths, record.norm).check(self.target.layers)
+            layout = CaptureLayout(taps, widths, record.norm).check(self.target.layers)
         except LayoutError as error:
             raise ManifestError(error.message, where="layout", expected=error.expected, actual=error.actual) from error
+        _check_repeated(record, layout)
+        return layout
 
     def stated_layout(self, source: str = FILE_NAME) -> StatedLayout | None:
         """The layout on the manifest's word, or None if it records none.
@@ -231,6 +138,25 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
             speculative_tokens=self.recommended.speculative_tokens,
             thinking_mode=draft.thinking_mode,
             rotated=draft.rotated,
+        )
+
+
+def _check_repeated(record: LayoutRecord, layout: CaptureLayout) -> None:
+    """What a layout says twice must be the same."""
+    if record.output_ids and record.output_ids != layout.output_ids:
+        raise ManifestError(
+            "output ids are the boundaries less one",
+            where="layout.output_ids",
+            expected=str(list(layout.output_ids)),
+            actual=str(list(record.output_ids)),
+        )
+    width = layout.fc_input_width
+    if record.fc_input_width is not None and width is not None and record.fc_input_width != width:
+        raise ManifestError(
+            "fc's input is as wide as all taps together",
+            where="layout.fc_input_width",
+            expected=str(width),
+            actual=str(record.fc_input_width),
         )
 
 

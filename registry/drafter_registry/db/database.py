@@ -1,0 +1,148 @@
+"""One database: an engine set up for SQLite or PostgreSQL, and transactions that read or write.
+
+SQLite: WAL, `synchronous=FULL`, and writes that begin with `BEGIN IMMEDIATE`: a transaction that reads first and writes
+later would fail instead of waiting. PostgreSQL: psycopg 3, locks wait at most `LOCK_TIMEOUT`.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import contextmanager
+from hashlib import sha256
+
+from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError
+from sqlalchemy.pool import QueuePool
+
+from drafter_registry.errors import InvalidError, StorageFullError, UnavailableError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sqlalchemy.engine import URL
+    from sqlalchemy.pool import ConnectionPoolEntry
+
+#: Longest wait for a lock, milliseconds. Publishers queue on SQLite's one writer: 32 of them at 10 ms are far below it.
+LOCK_TIMEOUT = 30_000
+#: Longest statement, milliseconds (PostgreSQL).
+STATEMENT_TIMEOUT = 60_000
+_POOL = 20
+
+
+class Database:
+    """Transactions on one database.
+
+    Args:
+        url: SQLAlchemy URL; "postgresql://" means psycopg 3.
+
+    Raises:
+        InvalidError: The URL cannot be read, or names another kind of database.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = _read_url(url)
+        self.is_sqlite = self.url.get_backend_name() == "sqlite"
+        self.engine: Engine = _sqlite(self.url) if self.is_sqlite else _postgresql(self.url)
+
+    def close(self) -> None:
+        """Close every connection."""
+        self.engine.dispose()
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A transaction that only reads.
+
+        Raises:
+            UnavailableError: The database does not answer.
+        """
+        with _translated(), self.engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """A transaction that writes: committed at the end, rolled back on any exception.
+
+        Raises:
+            UnavailableError: The database does not answer, or its lock was not to be had in time.
+            StorageFullError: Its disk is full.
+        """
+        with _translated(), self.engine.connect() as connection:
+            if self.is_sqlite:
+                connection.execution_options(drafters_write=True)
+            with connection.begin():
+                yield connection
+
+    def lock(self, connection: Connection, key: str) -> None:
+        """Hold others off `key` until this transaction ends. SQLite's writer is alone anyway."""
+        if not self.is_sqlite:
+            number = int.from_bytes(sha256(key.encode()).digest()[:8], "big", signed=True)
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": number})
+
+
+def _read_url(url: str) -> URL:
+    try:
+        parsed = make_url(url)
+        if parsed.drivername in ("postgresql", "postgres"):
+            parsed = parsed.set(drivername="postgresql+psycopg")
+        parsed.get_dialect()
+    except (ArgumentError, NoSuchModuleError) as error:
+        raise InvalidError("the database's URL cannot be read", hint=str(error).splitlines()[0]) from None
+    if parsed.get_backend_name() not in ("sqlite", "postgresql"):
+        raise InvalidError(
+            f"a registry does not keep its rows in {parsed.get_backend_name()}",
+            hint="write sqlite:///PATH or postgresql://USER@HOST/NAME",
+        )
+    return parsed
+
+
+def _sqlite(url: URL) -> Engine:
+    if url.database and url.database != ":memory:":
+        os.makedirs(os.path.dirname(os.path.abspath(url.database)), mode=0o700, exist_ok=True)
+    engine = create_engine(
+        url, poolclass=QueuePool, pool_size=_POOL, max_overflow=0, connect_args={"timeout": LOCK_TIMEOUT / 1000}
+    )
+
+    @event.listens_for(engine, "connect")
+    def _connect(connection: sqlite3.Connection, _record: ConnectionPoolEntry) -> None:
+        connection.isolation_level = None  # transactions begin where we say, not where the driver thinks
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+            connection.execute(f"PRAGMA {pragma}")
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        immediate = connection.get_execution_options().get("drafters_write")
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
+
+    return engine
+
+
+def _postgresql(url: URL) -> Engine:
+    options = f"-c lock_timeout={LOCK_TIMEOUT} -c statement_timeout={STATEMENT_TIMEOUT} -c timezone=UTC"
+    return create_engine(
+        url,
+        pool_size=_POOL,
+        max_overflow=0,
+        pool_pre_ping=True,
+        connect_args={"options": options, "connect_timeout": 10},
+    )
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except OperationalError as error:
+        if "full" in str(error.orig).lower():
+            raise StorageFullError("the database's disk is full") from error
+        raise UnavailableError("the database does not answer", hint=_first_line(error), retry_after=5) from error
+    except DBAPIError as error:
+        if error.connection_invalidated:
+            raise UnavailableError("the database hung up", retry_after=5) from error
+        raise
+
+
+def _first_line(error: DBAPIError) -> str:
+    return (str(error.orig).splitlines() or [""])[0]

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from drafter_registry.errors import Fault, RegistryError
+
 #: The launch may start, or the command did what it was asked.
 EXIT_OK = 0
 #: A fault of this program.
@@ -18,6 +22,8 @@ EXIT_UNKNOWN = 5
 EXIT_UNREACHABLE = 6
 #: Files contradict each other or their own header.
 EXIT_INTEGRITY = 7
+#: Somebody else's content or move stands in the way.
+EXIT_CONFLICT = 8
 #: The launch names a program that cannot be executed; a shell answers the same.
 EXIT_NOT_EXECUTABLE = 126
 #: The launch names a program that does not exist; a shell answers the same.
@@ -34,7 +40,8 @@ EXIT_CODES: tuple[tuple[int, str], ...] = (
     (EXIT_NOT_AUTHORISED, "not authorised by the registry"),
     (EXIT_UNKNOWN, "unknown: something that decides is missing; the output says what would settle it"),
     (EXIT_UNREACHABLE, "registry or package index unreachable"),
-    (EXIT_INTEGRITY, "integrity: files contradict each other or their own header"),
+    (EXIT_INTEGRITY, "integrity: files contradict each other, their own header, their manifest or their digest"),
+    (EXIT_CONFLICT, "conflict: the version holds other content, or the alias was moved by somebody else"),
     (EXIT_NOT_EXECUTABLE, "guard only: the launch's program cannot be executed"),
     (EXIT_NOT_FOUND, "guard only: the launch's program was not found"),
     (EXIT_INTERRUPTED, "interrupted from the keyboard"),
@@ -43,6 +50,7 @@ EXIT_CODES: tuple[tuple[int, str], ...] = (
 _DECISION_CODES = {"allow": EXIT_OK, "warn": EXIT_OK, "refuse": EXIT_REFUSED, "unknown": EXIT_UNKNOWN}
 
 #: Stable code of an error of `drafter_contracts` to the exit code; every code not named here is a usage error.
+#: The codes of `drafter_registry` are here too; those not named are usage errors.
 _ERROR_CODES = {
     "INTERNAL": EXIT_INTERNAL,
     "CHECKPOINT_PICKLE": EXIT_REFUSED,
@@ -51,6 +59,19 @@ _ERROR_CODES = {
     "MANIFEST_INVALID": EXIT_INTEGRITY,
     "PROFILE_INVALID": EXIT_INTEGRITY,
     "PROFILE_UNKNOWN_RELEASE": EXIT_UNKNOWN,
+    "NOT_AUTHORISED": EXIT_NOT_AUTHORISED,
+    "REFUSED": EXIT_REFUSED,
+    "UNDECIDED": EXIT_UNKNOWN,
+    "MANIFEST_CONTRADICTS_FILES": EXIT_INTEGRITY,
+    "DIGEST_MISMATCH": EXIT_INTEGRITY,
+    "INTEGRITY": EXIT_INTEGRITY,
+    "CONFLICT": EXIT_CONFLICT,
+    "NAME_TOO_SIMILAR": EXIT_CONFLICT,
+    "PRECONDITION_FAILED": EXIT_CONFLICT,
+    "UNAVAILABLE": EXIT_UNREACHABLE,
+    "TOO_MANY_REQUESTS": EXIT_UNREACHABLE,
+    "DATABASE_SCHEMA": EXIT_UNREACHABLE,
+    "STORAGE_FULL": EXIT_UNREACHABLE,
 }
 
 
@@ -91,9 +112,18 @@ def exit_code_of_error(error: BaseException) -> int:
         return EXIT_INTERRUPTED
     from drafter_contracts.errors import ContractsError
 
-    if isinstance(error, ContractsError):
+    registry = _registry_error()
+    if isinstance(error, ContractsError) or (registry is not None and isinstance(error, registry)):
         return _ERROR_CODES.get(error.code, EXIT_USAGE)
     return EXIT_INTERNAL
+
+
+def _registry_error() -> type[RegistryError] | None:
+    """The registry's base error, if anything has imported it: only then can one have been raised."""
+    import sys
+
+    module = sys.modules.get("drafter_registry.errors")
+    return None if module is None else module.RegistryError
 
 
 def describe_error(error: BaseException) -> dict[str, str]:
@@ -109,8 +139,21 @@ def describe_error(error: BaseException) -> dict[str, str]:
     if isinstance(error, ContractsError):
         told = {"message": error.message, "where": error.where, "expected": error.expected, "actual": error.actual}
         return fields | {"code": error.code} | told
+    registry = _registry_error()
+    if registry is not None and isinstance(error, registry):
+        faults = "; ".join(_fault_line(fault) for fault in error.faults)
+        message = f"{error.message}: {faults}" if faults else error.message
+        return fields | {"code": error.code, "message": message, "hint": error.hint}
     hint = "this is a fault of drafters; DRAFTERS_TRACEBACK=1 shows where, please report it"
     return fields | {"message": f"{type(error).__name__}: {error}", "hint": hint}
+
+
+def _fault_line(fault: Fault) -> str:
+    text = f"{fault.pointer}: {fault.message}" if fault.pointer else fault.message
+    expected = f"expected {fault.expected}" if fault.expected else ""
+    actual = f"got {fault.actual}" if fault.actual else ""
+    told = ", ".join(filter(None, (expected, actual)))
+    return f"{text} ({told})" if told else text
 
 
 def error_line(error: BaseException) -> str:

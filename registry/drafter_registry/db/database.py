@@ -37,14 +37,18 @@ class Database:
 
     Args:
         url: SQLAlchemy URL; "postgresql://" means psycopg 3.
+        create: Whether to make the directory of a SQLite file.
 
     Raises:
         InvalidError: The URL cannot be read, or names another kind of database.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, create: bool = True) -> None:
         self.url = _read_url(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
+        path = self.url.database or ":memory:"
+        if self.is_sqlite and create and path != ":memory:":
+            os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o700, exist_ok=True)
         self.engine: Engine = _sqlite(self.url) if self.is_sqlite else _postgresql(self.url)
 
     def close(self) -> None:
@@ -62,8 +66,11 @@ class Database:
             yield connection
 
     @contextmanager
-    def write(self) -> Iterator[Connection]:
+    def write(self, *, foreign_keys: bool = True) -> Iterator[Connection]:
         """A transaction that writes: committed at the end, rolled back on any exception.
+
+        Args:
+            foreign_keys: False for a migration on SQLite, which rebuilds tables that others refer to.
 
         Raises:
             UnavailableError: The database does not answer, or its lock was not to be had in time.
@@ -72,7 +79,7 @@ class Database:
         with _translated(), self.engine.connect() as connection:
             if self.is_sqlite:
                 connection.execution_options(drafters_write=True)
-            with connection.begin():
+            with _without_foreign_keys(connection, self.is_sqlite and not foreign_keys), connection.begin():
                 yield connection
 
     def lock(self, connection: Connection, key: str) -> None:
@@ -99,8 +106,6 @@ def _read_url(url: str) -> URL:
 
 
 def _sqlite(url: URL) -> Engine:
-    if url.database and url.database != ":memory:":
-        os.makedirs(os.path.dirname(os.path.abspath(url.database)), mode=0o700, exist_ok=True)
     engine = create_engine(
         url, poolclass=QueuePool, pool_size=_POOL, max_overflow=0, connect_args={"timeout": LOCK_TIMEOUT / 1000}
     )
@@ -128,6 +133,20 @@ def _postgresql(url: URL) -> Engine:
         pool_pre_ping=True,
         connect_args={"options": options, "connect_timeout": 10},
     )
+
+
+@contextmanager
+def _without_foreign_keys(connection: Connection, wanted: bool) -> Iterator[None]:
+    """SQLite checks none meanwhile; the switch works outside of transactions only."""
+    driver = connection.connection.driver_connection if wanted else None
+    if driver is None:
+        yield
+        return
+    driver.execute("PRAGMA foreign_keys=OFF")
+    try:
+        yield
+    finally:
+        driver.execute("PRAGMA foreign_keys=ON")
 
 
 @contextmanager

@@ -82,10 +82,13 @@ class VersionRow(Base):
         UniqueConstraint("drafter_id", "version"),
         Index(None, "drafter_id", "digest"),
         Index(None, "digest"),
-        Index(None, "fingerprint"),
-        Index(None, "target_model"),
-        Index(None, "target_architecture"),
-        Index(None, "method"),
+        # With `id` behind: a page of a list, newest first, is one walk along the index.
+        Index(None, "drafter_id", "id"),
+        Index(None, "state", "id"),
+        Index(None, "fingerprint", "id"),
+        Index(None, "target_model", "id"),
+        Index(None, "target_architecture", "id"),
+        Index(None, "method", "id"),
     )
 
     id: Mapped[int] = mapped_column(RowId, primary_key=True)
@@ -93,10 +96,6 @@ class VersionRow(Base):
     version: Mapped[str] = mapped_column(String(64))
     digest: Mapped[str] = mapped_column(String(71))
     fingerprint: Mapped[str] = mapped_column(String(71))
-    manifest: Mapped[bytes] = mapped_column(LargeBinary)
-    #: What the drafter's own files say (`checkpoint.facts.DrafterFacts` as JSON), as read by `facts_by`.
-    facts: Mapped[bytes] = mapped_column(LargeBinary)
-    facts_by: Mapped[str] = mapped_column(String(64))
     method: Mapped[str] = mapped_column(String(32))
     target_model: Mapped[str] = mapped_column(String(255))
     target_architecture: Mapped[str] = mapped_column(String(255))
@@ -108,6 +107,11 @@ class VersionRow(Base):
     state_at: Mapped[datetime | None] = mapped_column(UtcTime)
     state_by: Mapped[str] = mapped_column(String(255), default="")
     state_why: Mapped[str] = mapped_column(Text, default="")
+    facts_by: Mapped[str] = mapped_column(String(64))
+    # The long ones are last: SQLite reads a row from its beginning.
+    manifest: Mapped[bytes] = mapped_column(LargeBinary)
+    #: What the drafter's own files say (`checkpoint.facts.DrafterFacts` as JSON), as read by `facts_by`.
+    facts: Mapped[bytes] = mapped_column(LargeBinary)
 
 
 class FileRow(Base):
@@ -127,7 +131,7 @@ class BoundaryRow(Base):
     """A captured boundary of a version, for search."""
 
     __tablename__ = "version_boundaries"
-    __table_args__ = (Index(None, "boundary"),)
+    __table_args__ = (Index(None, "boundary", "version_id"),)
 
     version_id: Mapped[int] = mapped_column(ForeignKey("versions.id"), primary_key=True)
     position: Mapped[int] = mapped_column(Integer, primary_key=True)
@@ -138,7 +142,7 @@ class AliasRow(Base):
     """Where an alias points now. A removed alias keeps its row (`version_id` None), so that revisions go on."""
 
     __tablename__ = "aliases"
-    __table_args__ = (Index(None, "version_id"),)
+    __table_args__ = (Index(None, "version_id"), Index(None, "alias", "version_id"))
 
     drafter_id: Mapped[int] = mapped_column(ForeignKey("drafters.id"), primary_key=True)
     alias: Mapped[str] = mapped_column(String(64), primary_key=True)

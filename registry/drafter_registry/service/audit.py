@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 _CURSOR = "audit"
 
 
-def record(  # noqa: PLR0913 - the signature that every verb calls
-    connection: Connection, registry: Registry, actor: Actor, action: str, subject: str, **detail: str
-) -> None:
+def record(connection: Connection, registry: Registry, actor: Actor, action: str, subject: str, **detail: str) -> None:
     """Log a write, in its transaction: the entry is there if and only if the write is.
 
     Args:

@@ -1,0 +1,1 @@
+"""Every revision of the schema, oldest first by number."""

@@ -24,8 +24,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: The header's length comes first: unsigned, little-endian.
-_LENGTH_BYTES = 8
+#: The header's length comes first, in this many bytes: unsigned, little-endian.
+LENGTH_BYTES = 8
 
 
 class Header(msgspec.Struct, frozen=True):
@@ -64,8 +64,8 @@ def read_header(path: str) -> Header:
     """
     file, size = open_regular(path)
     with file:
-        prefix = file.read(_LENGTH_BYTES)
-        length = _header_length(prefix, size, path)
+        prefix = file.read(LENGTH_BYTES)
+        length = header_length(prefix, size, path)
         return parse_header(prefix + file.read(length), size, path)
 
 
@@ -80,9 +80,9 @@ def parse_header(head: bytes, file_size: int, where: str) -> Header:
     Raises:
         CheckpointError: As `read_header`.
     """
-    length = _header_length(head[:_LENGTH_BYTES], file_size, where)
+    length = header_length(head[:LENGTH_BYTES], file_size, where)
     _judge(head, where)
-    header = head[_LENGTH_BYTES:]
+    header = head[LENGTH_BYTES:]
     try:
         top_level = _TOP_LEVEL.decode(header)
         metadata = _METADATA.decode(top_level.pop("__metadata__", msgspec.Raw(b"null"))) or {}
@@ -90,7 +90,7 @@ def parse_header(head: bytes, file_size: int, where: str) -> Header:
     except msgspec.MsgspecError as error:
         raise CheckpointError("not a safetensors header", where=where, actual=str(error)) from None
     _check_names(header, len(entries), where)
-    expected = _LENGTH_BYTES + length + max((entry.data_offsets[1] for entry in entries.values()), default=0)
+    expected = LENGTH_BYTES + length + max((entry.data_offsets[1] for entry in entries.values()), default=0)
     if file_size != expected:
         raise CheckpointError(
             "the file is not as long as its header says: cut short, or damaged",
@@ -102,17 +102,27 @@ def parse_header(head: bytes, file_size: int, where: str) -> Header:
     return Header(tuple(TensorFact(name, entry.dtype, entry.shape) for name, entry in ordered), metadata)
 
 
-def _header_length(prefix: bytes, file_size: int, where: str) -> int:
-    if len(prefix) < _LENGTH_BYTES:
+def header_length(prefix: bytes, file_size: int, where: str) -> int:
+    """Bytes of a header, checked before anybody reads that many.
+
+    Args:
+        prefix: The file's first `LENGTH_BYTES` bytes.
+        file_size: Size of the whole file, bytes.
+        where: The file's name, for messages.
+
+    Raises:
+        CheckpointError: Fewer bytes than that, a header that would end after the file does, or one over the size cap.
+    """
+    if len(prefix) < LENGTH_BYTES:
         raise CheckpointError(
             "not a safetensors file", where=where, expected="at least 8 bytes", actual=f"{file_size} bytes"
         )
     length = int.from_bytes(prefix, "little")
-    if length > file_size - _LENGTH_BYTES:
+    if length > file_size - LENGTH_BYTES:
         raise CheckpointError(
             "not a safetensors file, or cut short: its header would end after the file does",
             where=where,
-            expected=f"a header of at most {file_size - _LENGTH_BYTES} bytes",
+            expected=f"a header of at most {file_size - LENGTH_BYTES} bytes",
             actual=f"{length} bytes",
         )
     if length > limits.header_max_bytes:
@@ -141,7 +151,7 @@ def _missing_data_complaint() -> str:
     """How the installed safetensors words that the data are missing (the wording changed with releases)."""
     header = b'{"t":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}'
     try:
-        _deserialize(len(header).to_bytes(_LENGTH_BYTES, "little") + header)
+        _deserialize(len(header).to_bytes(LENGTH_BYTES, "little") + header)
     except SafetensorError as error:
         return str(error)
     return ""

@@ -30,7 +30,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from drafter_cli.gate_options import Request
     from drafter_contracts.checkpoint.facts import DrafterFacts
-    from drafter_contracts.engines.elsewhere import Elsewhere
     from drafter_contracts.engines.profile import Profile
     from drafter_contracts.manifest import Manifest
     from drafter_contracts.serving.launch import Invocation, TargetFacts
@@ -69,8 +68,10 @@ def judge(request: Request) -> Verdict:
     situation = read_situation(request, invocation, engine)
     verdict = check.run(situation)
     if verdict.decision == REFUSE and engine.profile is not None:
+        from drafter_contracts.launch.others import others
+
         # Whether another release could serve this drafter is worth a look at all the others only now.
-        verdict = check.run(msgspec.structs.replace(situation, elsewhere=_elsewhere(situation, engine.release)))
+        verdict = check.run(msgspec.structs.replace(situation, elsewhere=others(situation, ENGINE, engine.release)))
     return msgspec.structs.replace(verdict, context=_context(verdict, request, engine, situation))
 
 
@@ -216,20 +217,6 @@ def _stated_option(request: Request, target: TargetFacts | None) -> StatedLayout
     except InputError as error:
         raise type(error)(error.message, where=request.option, expected=error.expected, actual=error.actual) from error
     return StatedLayout(layout, "option", request.option)
-
-
-def _elsewhere(s: Situation, release: str) -> Elsewhere:
-    """What the other shipped releases do with this drafter and target, read if a remedy asks for it."""
-    from drafter_contracts.engines.elsewhere import Asked, Elsewhere
-    from drafter_contracts.engines.store import elsewhere
-
-    asked = Asked(
-        s.target.architecture if s.target is not None else "",
-        s.method,
-        s.drafter.architectures if s.drafter is not None else (),
-        algorithms=s.serving.speculation.known is False,
-    )
-    return Elsewhere(lambda: elsewhere(ENGINE, release, asked))
 
 
 def _context(verdict: Verdict, request: Request, engine: Engine, situation: Situation) -> dict[str, str]:

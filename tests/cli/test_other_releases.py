@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from drafter_cli import gate
 from drafter_cli.demo_files import EVERY_OPTION, write_drafter, write_target
 from drafter_cli.gate import judge
 from drafter_cli.gate_options import Request
 from drafter_contracts.engines import store
 from drafter_contracts.engines.ranges import span_text
+from drafter_contracts.launch.others import others as other_releases
 from drafter_contracts.serving.launch import Invocation, ServingConfig, Speculation
 from drafter_contracts.situation import Situation
 
@@ -61,6 +61,6 @@ def test_a_refusal_without_one_asks_all_of_them_once_and_names_those_that_have_t
 @pytest.mark.parametrize("known", [True, False, None])
 def test_algorithms_are_asked_for_where_the_launch_names_one_that_the_release_does_not_know(known):
     serving = ServingConfig(Invocation(("sglang", "serve")), speculation=Speculation("EAGLE9", "EAGLE9", known=known))
-    others = gate._elsewhere(Situation(serving), "0.5.9")
+    others = other_releases(Situation(serving), "sglang", "0.5.9")
     assert [other.release for other in others] == [r for r in store.releases("sglang") if r != "0.5.9"]
     assert all(bool(other.algorithms) == (known is False) for other in others)

@@ -49,12 +49,19 @@ def solution(
     )
 
 
+def own_solution(s: Situation) -> Solution | None:
+    """The ids with which the launch's own release feeds the stated layout; None as in `solution`."""
+    if s.profile is None:
+        return None
+    rule = s.profile.capture_method(s.target.architecture, s.method) if s.target is not None else None
+    return solution(s, rule, s.profile.readings.get(s.method), s.profile.graphs.get(s.method))
+
+
 def layout_remedy(s: Situation) -> str:
     """What to do so that the drafter is fed the layout it was trained on."""
     if s.profile is None:
         return ""
-    rule = s.profile.capture_method(s.target.architecture, s.method) if s.target is not None else None
-    found = solution(s, rule, s.profile.readings.get(s.method), s.profile.graphs.get(s.method))
+    found = own_solution(s)
     if found is None:
         here = f"{engine(s)} cannot capture for this target."
     elif not found.found:
@@ -67,7 +74,7 @@ def layout_remedy(s: Situation) -> str:
 
 def _apply(s: Situation, found: Solution) -> str:
     steps = []
-    switch = _switch(s)
+    switch = capture_switch(s)
     turn_on = f"set {switch} to true and " if switch else ""
     if found.default:
         steps.append(
@@ -83,7 +90,7 @@ def _apply(s: Situation, found: Solution) -> str:
     return text[:1].upper() + text[1:] + "."
 
 
-def _switch(s: Situation) -> str:
+def capture_switch(s: Situation) -> str:
     """The key that turns capture on, where the drafter's config has it off."""
     reading = s.profile.readings.get(s.method) if s.profile is not None else None
     return reading.switch if reading is not None and s.capture_off else ""
@@ -105,26 +112,31 @@ def graphs_off_flag(s: Situation) -> str:
 
 
 def override_flag(s: Situation, found: Solution) -> str:
-    """The complete override option that carries the ids, or "" where overrides cannot say it.
+    """The complete override option that carries the ids, or "" where overrides cannot say it."""
+    document = override_document(s, found)
+    return "" if document is None else f"{OVERRIDE} {quoted(msgspec.json.encode(document).decode())}"
+
+
+def override_document(s: Situation, found: Solution) -> dict[str, object] | None:
+    """The overrides that carry the ids, or None where overrides cannot say it.
 
     A nested object is replaced whole, so the drafter's own object is repeated with the ids changed, and overrides
     already in the launch are kept. No use where the target's own config has that key: it would be replaced too.
     """
     profile, target = s.profile, s.target
     if profile is None or target is None or not profile.launch.overrides.drafter or found.ids is None:
-        return ""
+        return None
     top, *rest = found.key.split(".")
     if top in target.config and top not in s.serving.overrides:
-        return ""
+        return None
     value: object = list(found.ids)
     if rest:
         own = s.draft_config.get(top)
         value = {**(own if isinstance(own, dict) else {}), rest[0]: list(found.ids)}
-        parent, _, switch = _switch(s).partition(".")
+        parent, _, switch = capture_switch(s).partition(".")
         if parent == top:
             value[switch] = True
-    document = {**s.serving.overrides, top: value}
-    return f"{OVERRIDE} {quoted(msgspec.json.encode(document).decode())}"
+    return {**s.serving.overrides, top: value}
 
 
 def other_releases(s: Situation) -> str:

@@ -47,8 +47,9 @@ def is_assignment(token: str) -> bool:
 class _Walk:
     """One walk from the first token to the engine's own arguments."""
 
-    def __init__(self, argv: Sequence[str]) -> None:
+    def __init__(self, argv: Sequence[str], *, isolated: bool) -> None:
         self.given = tuple(argv)
+        self.isolated = isolated
         self.argv = list(argv)
         self.start = 0
         self.wrapper_end: int | None = None
@@ -295,7 +296,8 @@ class _Walk:
 
         self.wrapper_end = wrapper_end
         found: list[Invocation] = []
-        for command in commands(text, self.environment if self.image else {**os.environ, **self.environment}):
+        alone = self.isolated or bool(self.image)
+        for command in commands(text, self.environment if alone else {**os.environ, **self.environment}):
             words = command[next((i for i, word in enumerate(command) if word not in KEYWORDS), len(command)) :]
             name = _base(words[0]) if words else ""
             if not name or name in PRINTING:
@@ -314,7 +316,7 @@ class _Walk:
 
     def inside(self, words: Sequence[str]) -> _Walk:
         """A walk over one command of a shell text, from what is known so far; it leaves no trace in this one."""
-        walk = _Walk(self.given)
+        walk = _Walk(self.given, isolated=self.isolated)
         walk.__dict__.update(self.__dict__)
         walk.argv, walk.environment = list(words), dict(self.environment)
         return walk
@@ -337,7 +339,8 @@ class _Walk:
             self.python_environment, self.hint, self.hint_source = "unknown", "", ""
         elif any(_base(word) in CHANGING for word in words[:3]):
             prefix = os.path.join(self.cwd, words[-1].removesuffix("/bin/activate"))
-            known = len(words) == 2 and os.path.isfile(os.path.join(prefix, "pyvenv.cfg"))
+            told = len(words) == 2 and not self.isolated
+            known = told and os.path.isfile(os.path.join(prefix, "pyvenv.cfg"))
             self.python_environment = f"prefix:{prefix}" if known else "changed"
         return True
 
@@ -368,14 +371,15 @@ class _Walk:
         return _base(token) == LAUNCH_SERVER + ".py"
 
 
-def read_invocation(argv: Sequence[str]) -> Invocation:
+def read_invocation(argv: Sequence[str], *, isolated: bool = False) -> Invocation:
     """Split a command line.
 
     Args:
         argv: The command as it would be executed, program first.
+        isolated: The command is somebody else's: nothing of this process's variables and files has a part in it.
 
     Returns:
         What wraps the engine, the interpreter, the entry, and the arguments that the engine's own parser sees.
         `entry` is "" for a command that is no SGLang launch.
     """
-    return _Walk(argv).run()
+    return _Walk(argv, isolated=isolated).run()

@@ -1,0 +1,112 @@
+"""Steps, branches and draft tokens: as wished, else as recommended, made consistent by the release's own rules.
+
+Nothing is made up: what neither says is left to the release, or named as missing where it would fail.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from drafter_contracts.errors import LaunchError
+from drafter_contracts.serving.speculation import NAMES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from drafter_contracts.engines.launch_rules import SpeculativeRules
+    from drafter_contracts.launch.plan_records import Wishes
+    from drafter_contracts.manifest import Recommended
+
+#: Name of a number to the dest of its option.
+DESTS = {
+    "steps": "speculative_num_steps",
+    "topk": "speculative_eagle_topk",
+    "draft_tokens": "speculative_num_draft_tokens",
+}
+
+
+class Numbers(msgspec.Struct, frozen=True):
+    """The three numbers to state; None: left out.
+
+    Attributes:
+        steps: `--speculative-num-steps`.
+        topk: `--speculative-eagle-topk`.
+        draft_tokens: `--speculative-num-draft-tokens`, the root included.
+        derived: What follows from the others, one sentence each.
+    """
+
+    steps: int | None = None
+    topk: int | None = None
+    draft_tokens: int | None = None
+    derived: tuple[str, ...] = ()
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Those that are not stated."""
+        return tuple(name for name in NAMES if getattr(self, name) is None)
+
+
+def check_wishes(wishes: Wishes) -> None:
+    """Whether the wished numbers can be numbers of steps, branches and tokens.
+
+    Raises:
+        LaunchError: One is below 1.
+    """
+    for name in NAMES:
+        value = getattr(wishes, name)
+        if value is not None and value < 1:
+            raise LaunchError("not a possible number", where=name, expected="a whole number from 1", actual=str(value))
+
+
+def choose(rules: SpeculativeRules, algorithm: str, recommended: Recommended, wishes: Wishes) -> Numbers:
+    """The numbers to state for an algorithm.
+
+    Args:
+        rules: The release's rules.
+        algorithm: As the launch names it.
+        recommended: The manifest's.
+        wishes: The caller's; they win.
+    """
+    effective = rules.aliases.get(algorithm, algorithm)
+    if effective in rules.fixed or effective in rules.blocks:
+        return _block(recommended, wishes)
+    steps, topk, tokens = recommended.steps, recommended.topk, recommended.draft_tokens
+    derived: tuple[str, ...] = ()
+    portable = recommended.speculative_tokens
+    if portable is not None and steps is topk is tokens is None:
+        steps, topk, tokens = portable, 1, portable + 1
+        derived = (f"the recommended {portable} drafted tokens are {portable} steps of one branch each",)
+    made = Numbers(
+        steps if wishes.steps is None else wishes.steps,
+        topk if wishes.topk is None else wishes.topk,
+        tokens if wishes.draft_tokens is None else wishes.draft_tokens,
+        derived,
+    )
+    return _chain(made, wishes) if made.topk == 1 else made
+
+
+def _block(recommended: Recommended, wishes: Wishes) -> Numbers:
+    """Drafters of whole blocks: the release itself sets steps and branches, so that only a wish is passed on."""
+    tokens = wishes.draft_tokens if wishes.draft_tokens is not None else recommended.draft_tokens
+    derived: tuple[str, ...] = ()
+    if tokens is None and recommended.speculative_tokens is not None:
+        tokens = recommended.speculative_tokens + 1
+        derived = (f"{tokens} draft tokens: the recommended {tokens - 1} and the root",)
+    return Numbers(wishes.steps, wishes.topk, tokens, derived)
+
+
+def _chain(made: Numbers, wishes: Wishes) -> Numbers:
+    """With one branch per step a draft has steps + 1 tokens, the root included: one number gives the other.
+
+    Every release holds to it: those with `topk1_tokens` set the tokens themselves, and in the others a chain of S
+    steps yields S candidates.
+    """
+    steps, tokens = made.steps, made.draft_tokens
+    follows_tokens = tokens is not None and tokens > 1 and wishes.steps is None
+    if follows_tokens and (steps is None or wishes.draft_tokens is not None):
+        steps = (tokens or 0) - 1
+    elif steps is not None and wishes.draft_tokens is None:
+        tokens = steps + 1
+    if (steps, tokens) == (made.steps, made.draft_tokens):
+        return made
+    word = f"with topk 1, {steps} steps are {tokens} draft tokens, the root included"
+    return Numbers(steps, made.topk, tokens, (*made.derived, word))

@@ -1,0 +1,54 @@
+"""What a plan is asked and what it answers."""
+
+from __future__ import annotations
+
+import msgspec
+
+from drafter_contracts.verdict import ALLOW, WARN, Verdict
+
+#: Stands in the flags for the drafter's directory where the caller does not say one.
+PATH_PLACEHOLDER = "{drafter}"
+
+
+class Wishes(msgspec.Struct, frozen=True):
+    """What the caller wants of a launch. None or empty: nothing, the drafter's recommendation counts.
+
+    Attributes:
+        steps: `--speculative-num-steps`.
+        topk: `--speculative-eagle-topk`.
+        draft_tokens: `--speculative-num-draft-tokens`, the root included.
+        extra: More options of the launch, judged together with the flags.
+    """
+
+    steps: int | None = None
+    topk: int | None = None
+    draft_tokens: int | None = None
+    extra: tuple[str, ...] = ()
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """A drafter's launch on one release: only with `resolved` may its flags be used.
+
+    Attributes:
+        engine: "sglang 0.5.23".
+        verdict: What the check says of exactly these flags and this config.
+        flags: Arguments for that release, in order, unquoted. Later than the caller's own: the last of repeated
+            options counts. Empty where nothing can be said in flags.
+        config: The drafter's config.json as this release must see it; None if its own is right.
+        config_changes: What was changed in it, one sentence each.
+        missing: Options that this release insists on, and that neither caller nor drafter states.
+        notices: What was taken on word, derived, or left to the release; one sentence each.
+    """
+
+    engine: str
+    verdict: Verdict
+    flags: tuple[str, ...] = ()
+    config: dict[str, object] | None = None
+    config_changes: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+
+    @property
+    def resolved(self) -> bool:
+        """Whether the check lets these flags pass."""
+        return self.verdict.decision in {ALLOW, WARN}

@@ -103,6 +103,20 @@ def check_path(path: str) -> str:
     return path
 
 
+def check_reason(why: str) -> str:
+    """A reason given for a move, a yank or a deletion, if it can be kept: printable, lines allowed.
+
+    Raises:
+        InvalidError: It is too long, or has control characters.
+    """
+    if len(why) > limits.reason_max_length or not all(c.isprintable() or c in "\n\t" for c in why):
+        raise InvalidError(
+            f"{shown(why)} is no reason",
+            hint=f"printable text of at most {limits.reason_max_length} characters",
+        )
+    return why
+
+
 def normal_form(name: str) -> str:
     """The form in which names are compared that people would confuse: separators are one, 0/o and 1/l/i too."""
     return re.sub(r"[._-]", "", name).translate(str.maketrans("oli", "011"))

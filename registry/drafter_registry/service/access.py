@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import Final, Literal
 
 from drafter_registry import limits
 from drafter_registry.errors import Fault, InvalidError, NotAuthorisedError, NotFoundError
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 Verb = Literal["read", "publish", "alias", "admin"]
 
-READ = "read"
-ADMIN = "admin"
+READ: Final = "read"
+ADMIN: Final = "admin"
 #: Name of whoever shows no token. No token can have it.
 ANONYMOUS = "anonymous"
 

@@ -1,0 +1,173 @@
+"""`drafters gc | fsck | backup | restore`: the registry's own files and rows, on its own machine."""
+
+from __future__ import annotations
+
+import os
+
+import msgspec
+
+from drafter_cli.commandline import JSON, Command, Option, Parsed
+from drafter_cli.connect import LOCAL_OPTIONS
+from drafter_cli.errors import EXIT_INTEGRITY, EXIT_OK, UsageError
+from drafter_cli.local_registry import needs_server_extra, opened, own_settings
+from drafter_cli.table import Column, print_table
+from drafter_cli.terminal import write, write_json
+from drafter_cli.words import plural, seconds, size
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from drafter_registry.documents import GcReport
+    from drafter_registry.service.context import Registry
+
+COMMANDS = {
+    "gc": Command(
+        name="gc",
+        summary="remove blobs that no version names",
+        description=(
+            "Removes blobs that no version names and uploads that nobody continues, both only after a grace period.\n"
+            "Safe while servers run and drafters are published. --dry-run says what would go."
+        ),
+        options=(
+            Option("--dry-run", "remove nothing"),
+            Option("--grace", "keep what is younger, e.g. 24h, 7d; default: the setting gc_grace_seconds", "DURATION"),
+            JSON,
+            *LOCAL_OPTIONS,
+        ),
+        examples=(
+            ("drafters gc --dry-run", "what would be removed"),
+            ("drafters gc --grace 7d", "nightly, from a timer"),
+        ),
+    ),
+    "fsck": Command(
+        name="fsck",
+        summary="hash every blob again and explain every row",
+        description=(
+            "Reads every stored byte again and compares it with its digest, and every row with what it refers to.\n"
+            "Changes nothing. Exits with 7 if anything does not agree, and says for each what to do."
+        ),
+        options=(JSON, *LOCAL_OPTIONS),
+        examples=(("drafters fsck --data /var/lib/drafters", "weekly, from a timer"),),
+    ),
+    "backup": Command(
+        name="backup",
+        summary="copy the registry to a directory while it runs",
+        description=(
+            "Copies rows and blobs to a directory, of one moment, while servers go on. The directory must be empty or\n"
+            "hold an earlier backup of this registry: blobs that are in it already are not copied again."
+        ),
+        words=("DIR",),
+        options=(JSON, *LOCAL_OPTIONS),
+        examples=(("drafters backup /backup/drafters", "nightly; then copy that directory elsewhere"),),
+    ),
+    "restore": Command(
+        name="restore",
+        summary="make a registry from a backup",
+        description=(
+            "Fills an empty registry from a backup and verifies every digest. A registry that holds anything is left\n"
+            "as it is. Kind of database and store need not be those of the backup: this is also how to move from\n"
+            "SQLite to PostgreSQL, or from a directory to S3."
+        ),
+        words=("DIR",),
+        options=(JSON, *LOCAL_OPTIONS),
+        examples=(("drafters restore /backup/drafters --data /var/lib/drafters-new", "into a new directory"),),
+    ),
+}
+
+_PROBLEMS = (
+    Column("KIND"),
+    Column("SUBJECT", shrinks=True),
+    Column("WHAT", shrinks=True),
+    Column("WHAT TO DO", shrinks=True),
+)
+
+
+def run(command: Command, parsed: Parsed) -> int:
+    """Run one of them."""
+    actions = {"gc": _gc, "fsck": _fsck, "backup": _backup, "restore": _restore}
+    with needs_server_extra(command.name):
+        import sqlalchemy  # noqa: F401 - asked for first, so that its absence is told in words
+    return actions[command.name](parsed)
+
+
+def _gc(parsed: Parsed) -> int:
+    grace = seconds("--grace", parsed.value("--grace")) if parsed.has("--grace") else None
+    with opened("gc", parsed) as (registry, actor):
+        from drafter_registry.service.collect import collect
+
+        report = collect(_with_grace(registry, grace), actor, dry_run=parsed.has("--dry-run"))
+    if parsed.has("--json"):
+        write_json(report)
+    else:
+        write(_gc_text(report))
+    return EXIT_OK
+
+
+def _with_grace(registry: Registry, grace: int | None) -> Registry:
+    if grace is None:
+        return registry
+    settings = msgspec.structs.replace(registry.settings, gc_grace_seconds=grace)
+    return msgspec.structs.replace(registry, settings=settings)
+
+
+def _gc_text(report: GcReport) -> str:
+    verb = "would remove" if report.dry_run else "removed"
+    parts = (
+        f"{plural(len(report.blobs_removed), 'blob')} ({size(report.bytes_removed)})",
+        plural(report.uploads_removed, "unfinished upload"),
+        f"{plural(len(report.orphans_removed), 'object')} without a row",
+    )
+    lines = [
+        f"{verb} {', '.join(parts)}",
+        f"kept {plural(report.blobs_live, 'blob')} in use and {report.blobs_kept_young} too young to remove",
+    ]
+    return "\n".join([*lines, *(f"  {digest}" for digest in (*report.blobs_removed, *report.orphans_removed))])
+
+
+def _fsck(parsed: Parsed) -> int:
+    with opened("fsck", parsed) as (registry, actor):
+        from drafter_registry.service.scrub import scrub
+
+        report = scrub(registry, actor)
+    if parsed.has("--json"):
+        document = msgspec.to_builtins(report)
+        write_json(document | {"problems": report.problems, "ok": not report.problems})
+    else:
+        if report.problems:
+            print_table(_PROBLEMS, [(one.kind, one.subject, one.detail, one.remedy) for one in report.problems])
+        write(
+            f"{plural(report.versions, 'version')}, {plural(report.blobs, 'blob')}, {size(report.bytes_hashed)} "
+            f"hashed: {plural(len(report.problems), 'problem') if report.problems else 'everything agrees'}",
+            to_stderr=bool(report.problems),
+        )
+    return EXIT_INTEGRITY if report.problems else EXIT_OK
+
+
+def _backup(parsed: Parsed) -> int:
+    directory = os.path.abspath(parsed.word(0))
+    if os.path.exists(directory) and not os.path.isdir(directory):
+        raise UsageError(f"{directory} is no directory", "name an empty one, or an earlier backup")
+    with opened("backup", parsed) as (registry, actor):
+        from drafter_registry.service.backup import backup
+
+        told = backup(registry, actor, directory)
+    if parsed.has("--json"):
+        write_json(told)
+    else:
+        write(f"backup in {directory}", to_stderr=True)
+        write(f"  drafters restore {directory} --data DIR makes a registry of it", to_stderr=True)
+    return EXIT_OK
+
+
+def _restore(parsed: Parsed) -> int:
+    directory = os.path.abspath(parsed.word(0))
+    if not os.path.isdir(directory):
+        raise UsageError(f"{directory} is no directory", "name one that drafters backup wrote")
+    settings = own_settings("restore", parsed)
+    from drafter_registry.service.backup import restore
+
+    told = restore(settings, directory)
+    if parsed.has("--json"):
+        write_json(told)
+    else:
+        write(f"restored {directory}", to_stderr=True)
+    return EXIT_OK

@@ -75,6 +75,20 @@ class NotFoundError(RegistryError):
     status = 404
 
 
+class MethodError(RegistryError):
+    """The address exists, but does not take this method."""
+
+    code = "METHOD_NOT_ALLOWED"
+    status = 405
+
+
+class NotAcceptableError(RegistryError):
+    """The caller accepts no media type that this registry can answer with."""
+
+    code = "NOT_ACCEPTABLE"
+    status = 406
+
+
 class ConflictError(RegistryError):
     """The name and version are taken by other content, or were deleted."""
 
@@ -166,6 +180,13 @@ class TooManyRequestsError(RegistryError):
 
     code = "TOO_MANY_REQUESTS"
     status = 429
+
+
+class HeadersTooLargeError(RegistryError):
+    """Address and headers of a request are longer than the registry reads."""
+
+    code = "HEADERS_TOO_LARGE"
+    status = 431
 
 
 class UnavailableError(RegistryError):

@@ -79,12 +79,11 @@ def check_extra(profile: Profile, extra: Sequence[str]) -> None:
         )
 
 
-def read_launch(
-    profile: Profile, arguments: Sequence[str], target: TargetFacts, drafter: DrafterFacts
-) -> ServingConfig:
+def read_launch(profile: Profile, arguments: Sequence[str], target: str) -> ServingConfig:
     """A launch of a target with these arguments, as the release reads it."""
-    argv = ("python", "-m", "sglang.launch_server", spelled(profile, "model_path"), target.path or NO_NAME, *arguments)
-    return effective(read_serving(read_invocation(argv, isolated=True), profile), profile, target, drafter)
+    model = f"{spelled(profile, 'model_path')}={target or NO_NAME}"
+    argv = ("python", "-m", "sglang.launch_server", model, *arguments)
+    return read_serving(read_invocation(argv, isolated=True), profile)
 
 
 def effective(

@@ -7,9 +7,9 @@ import msgspec
 from drafter_contracts import check
 from drafter_contracts.launch import numbers, options
 from drafter_contracts.launch.algorithm import algorithm_for, method_of, no_algorithm
-from drafter_contracts.launch.believed_target import is_believed, target_of_record
 from drafter_contracts.launch.corrections import Correction, corrections, feeds, with_config
 from drafter_contracts.launch.plan_records import PATH_PLACEHOLDER, Plan, Wishes
+from drafter_contracts.launch.target_facts import as_launched, is_believed, target_of_record
 from drafter_contracts.serving.launch import Speculation
 from drafter_contracts.serving.speculation import WHAT
 from drafter_contracts.verdict import REFUSE, UNKNOWN, Finding, Verdict, conclude
@@ -42,14 +42,21 @@ class _Task(msgspec.Struct, frozen=True):
     name: str
     extra: tuple[str, ...]
 
-    def situation(self, serving: ServingConfig, facts: DrafterFacts) -> Situation:
-        """What the rules look at."""
+    def situation(
+        self, serving: ServingConfig, facts: DrafterFacts, speculation: Speculation | None = None
+    ) -> Situation:
+        """What the rules look at; `speculation` stands for one that the release's parser would not let through."""
+        target, problem = as_launched(self.target, serving, self.profile)
+        serving = options.effective(serving, self.profile, target, facts)
+        if speculation is not None:
+            serving = msgspec.structs.replace(serving, speculation=speculation)
         return check.assemble(
             serving=serving,
             profile=self.profile,
             drafter=facts,
             drafter_name=self.name,
-            target=self.target,
+            target=target,
+            target_problem=problem,
             manifest=self.manifest,
             advisories=self.advisories,
         )
@@ -62,7 +69,7 @@ class _Task(msgspec.Struct, frozen=True):
         flags = (*flags, *correction.flags)
         if correction.overrides is not None:
             flags = (*flags, *options.override_flags(self.profile, correction.overrides))
-        serving = options.read_launch(self.profile, (*self.extra, *flags), self.target, facts)
+        serving = options.read_launch(self.profile, (*self.extra, *flags), self.target.path)
         situation = self.situation(serving, facts)
         return _Attempt(flags, correction, situation, _judged(situation))
 
@@ -231,9 +238,8 @@ def _judged(s: Situation) -> Verdict:
 def _unserved(task: _Task, algorithm: str, draft_path: str, others: Others | None) -> Plan:
     """The release does not know the method's algorithm: its parser is not asked, every other rule is."""
     path = draft_path or PATH_PLACEHOLDER
-    serving = options.read_launch(task.profile, task.extra, task.target, task.facts)
-    asked = Speculation(algorithm, algorithm, known=False, draft_path=path, stated_draft_path=path)
-    situation = task.situation(msgspec.structs.replace(serving, speculation=asked), task.facts)
+    serving = options.read_launch(task.profile, task.extra, task.target.path)
+    situation = task.situation(serving, task.facts, Speculation(algorithm, algorithm, False, path, path))
     if others is not None:
         situation = msgspec.structs.replace(situation, elsewhere=others(situation))
     return Plan(task.profile.name, _judged(situation))

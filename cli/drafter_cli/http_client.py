@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Any, TypeVar
 
+    from drafter_registry.errors import RegistryError
+
     T = TypeVar("T")
     Body = bytes | Callable[[], Iterator[bytes]]
 
@@ -153,7 +155,7 @@ class HttpClient:
             method, self.server + path, params=params, headers=headers, content=content or None, **more
         )
 
-    def refused(self, response: httpx2.Response) -> Exception:
+    def refused(self, response: httpx2.Response) -> RegistryError:
         """The error that a streamed answer stands for."""
         return self._error(Answer(response.status_code, _headers(response), _whole(response, self.server)))
 
@@ -167,7 +169,7 @@ class HttpClient:
             f"the registry {self.server} cannot be reached: {said}", "see that it runs: drafters config"
         )
 
-    def _error(self, answer: Answer) -> Exception:
+    def _error(self, answer: Answer) -> RegistryError:
         return error_of(
             answer.status,
             answer.headers.get("content-type", ""),

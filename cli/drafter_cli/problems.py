@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 import msgspec
 
-from drafter_contracts.errors import ContractsError
 from drafter_registry import errors
 from drafter_registry.documents import PROBLEM_TYPE, Problem
-
-_E = TypeVar("_E", bound="errors.RegistryError | ContractsError")
 
 #: Answers without a code that is known here: those of proxies, and of newer servers.
 _BY_STATUS: dict[int, type[errors.RegistryError]] = {
@@ -33,7 +28,7 @@ _BY_STATUS: dict[int, type[errors.RegistryError]] = {
 }
 
 
-def error_of(status: int, content_type: str, body: bytes, *, retry_after: int, server: str) -> Exception:
+def error_of(status: int, content_type: str, body: bytes, *, retry_after: int, server: str) -> errors.RegistryError:
     """The error that an answer stands for.
 
     Args:
@@ -42,9 +37,6 @@ def error_of(status: int, content_type: str, body: bytes, *, retry_after: int, s
         body: What came with it.
         retry_after: Seconds the server asks to wait, 0 if it does not.
         server: What to call the server in the message of an answer that is not a registry's.
-
-    Returns:
-        A `RegistryError`, or a `ContractsError` where the server could not read what it was given.
     """
     problem = _problem(content_type, body)
     if problem is None:
@@ -66,12 +58,9 @@ def _problem(content_type: str, body: bytes) -> Problem | None:
         return None
 
 
-def _of_problem(problem: Problem, retry_after: int) -> Exception:
-    kind = _classes(errors.RegistryError).get(problem.code)
+def _of_problem(problem: Problem, retry_after: int) -> errors.RegistryError:
+    kind = _classes().get(problem.code)
     if kind is None:
-        contracts = _classes(ContractsError).get(problem.code)
-        if contracts is not None:
-            return contracts(problem.detail)
         kind = _BY_STATUS.get(problem.status, errors.InternalError if problem.status >= 500 else errors.InvalidError)
     hint = problem.hint or (_LOG_IN if kind is errors.NotAuthorisedError else "")
     if issubclass(kind, errors.RefusedError):
@@ -81,9 +70,9 @@ def _of_problem(problem: Problem, retry_after: int) -> Exception:
     return kind(problem.detail, hint=hint, faults=problem.errors, retry_after=retry_after)
 
 
-def _classes(base: type[_E]) -> dict[str, type[_E]]:
+def _classes(base: type[errors.RegistryError] = errors.RegistryError) -> dict[str, type[errors.RegistryError]]:
     """Every class below an error by its code; the base of several with one code wins."""
-    found: dict[str, type[_E]] = {base.code: base}
+    found = {base.code: base}
     for one in base.__subclasses__():
         for code, kind in _classes(one).items():
             found.setdefault(code, kind)

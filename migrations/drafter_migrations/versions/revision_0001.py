@@ -153,7 +153,8 @@ def _versions() -> None:
     op.create_index(op.f("ix_versions_drafter_id_id"), "versions", ["drafter_id", "id"])
     op.create_index(op.f("ix_versions_fingerprint_id"), "versions", ["fingerprint", "id"])
     op.create_index(op.f("ix_versions_method_id"), "versions", ["method", "id"])
-    op.create_index(op.f("ix_versions_state_id"), "versions", ["state", "id"])
+    only = sa.text("state <> 'live'")
+    op.create_index(op.f("ix_versions_state_id"), "versions", ["state", "id"], sqlite_where=only, postgresql_where=only)
     op.create_index(op.f("ix_versions_target_architecture_id"), "versions", ["target_architecture", "id"])
     op.create_index(op.f("ix_versions_target_model_id"), "versions", ["target_model", "id"])
 

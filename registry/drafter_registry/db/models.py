@@ -17,6 +17,7 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     UniqueConstraint,
+    text,
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
@@ -27,6 +28,8 @@ _NAMING = {
     "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
     "pk": "pk_%(table_name)s",
 }
+
+_NOT_LIVE = text("state <> 'live'")
 
 #: SQLite numbers rows only in a column of exactly this type.
 RowId = BigInteger().with_variant(Integer(), "sqlite")
@@ -84,7 +87,8 @@ class VersionRow(Base):
         Index(None, "digest"),
         # With `id` behind: a page of a list, newest first, is one walk along the index.
         Index(None, "drafter_id", "id"),
-        Index(None, "state", "id"),
+        # Most versions are live: an index of those would never be worth a walk.
+        Index(None, "state", "id", sqlite_where=_NOT_LIVE, postgresql_where=_NOT_LIVE),
         Index(None, "fingerprint", "id"),
         Index(None, "target_model", "id"),
         Index(None, "target_architecture", "id"),

@@ -1,7 +1,7 @@
 """Aliases: names that move from version to version, one move at a time, and the history of it all.
 
-A move is a compare-and-swap: `expected` is the revision that the caller saw. Movers of one alias go one after the other,
-and (drafter, alias, revision) is unique in the history: no move is lost, and revisions have no gaps.
+A move is a compare-and-swap: `expected` is the revision that the caller saw. Movers of one alias take turns, and
+(drafter, alias, revision) is unique in the history: no move is lost, and revisions have no gaps.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import secrets
 import string
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from hashlib import sha256
 from zlib import crc32
 
@@ -32,9 +33,13 @@ from drafter_registry.service.context import Actor, timestamp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sqlalchemy import Connection, Row
 
     from drafter_registry.service.context import Registry
+
+    Defer = Callable[[Callable[[], None]], None]
 
 PREFIX = "drt_"
 _ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
@@ -98,8 +103,17 @@ def revoke(registry: Registry, actor: Actor, token_id: str) -> None:
             audit.record(connection, registry, actor, "token.revoke", token_id, name=row.name)
 
 
-def authenticate(registry: Registry, token: str, request_id: str = "", address: str = "") -> Actor:
+def authenticate(
+    registry: Registry, token: str, request_id: str = "", address: str = "", *, defer: Defer | None = None
+) -> Actor:
     """Who shows that token.
+
+    Args:
+        registry: The registry.
+        token: As shown.
+        request_id: Of the request, for the actor.
+        address: Of the caller, for the actor.
+        defer: Takes the note of the token's use, to be written later, where this must not wait for a writer.
 
     Raises:
         NotAuthorisedError: Malformed, unknown, expired or revoked: which of them is not told.
@@ -115,7 +129,8 @@ def authenticate(registry: Registry, token: str, request_id: str = "", address: 
     if row is None or row.revoked_at is not None or (row.expires_at is not None and row.expires_at <= now):
         raise _refused()
     if row.last_used_at is None or row.last_used_at <= now - _USED_EVERY:
-        _note_use(registry, row.id, now)
+        note = partial(_note_use, registry, row.id, now)
+        note() if defer is None else defer(note)
     return Actor(row.name, tuple(row.scopes.split()), request_id, address)
 
 

@@ -46,7 +46,7 @@ __all__ = [
     "read_manifest",
 ]
 
-SCHEMA = "drafters.manifest.v1"
+SCHEMA: Literal["drafters.manifest.v1"] = "drafters.manifest.v1"
 MEDIA_TYPE = "application/vnd.drafters.manifest.v1+json"
 FILE_NAME = "drafters-manifest.json"
 

@@ -83,7 +83,14 @@ def _digest(config: dict[str, object] | None) -> str:
     return sha256(msgspec.json.encode(config, order="deterministic")).hexdigest()
 
 
-def _answer(row: Row[Any], facts: DrafterFacts | None, release: str, request: ResolveRequest, wishes: Wishes) -> Answer:
+def _answer(
+    row: Row[Any],
+    facts: DrafterFacts | None,
+    release: str,
+    engine: engines.Known | None,
+    request: ResolveRequest,
+    wishes: Wishes,
+) -> Answer:
     """What follows from a version, a release and a question."""
     manifest = manifests.decode(row.manifest)
     if facts is None:

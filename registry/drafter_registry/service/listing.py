@@ -193,5 +193,5 @@ def _first_of_its_kind(row: Any) -> Condition:
     """A layout may take a boundary twice (in two states); the version is listed once."""
     other = _BOUNDARIES.alias()
     return ~exists().where(
-        other.c.version_id == row.c.version_id, other.c.boundary == row.boundary, other.c.position < row.c.position
+        other.c.version_id == row.c.version_id, other.c.boundary == row.c.boundary, other.c.position < row.c.position
     )

@@ -1,0 +1,93 @@
+"""Carrying out a publication: every blob first, then the manifest that makes them a version."""
+
+from __future__ import annotations
+
+import msgspec
+
+from drafter_cli import file_digests
+from drafter_cli.file_digests import Identity
+from drafter_contracts.manifest import FileRecord, Manifest
+from drafter_registry.documents import Published
+from drafter_registry.errors import DigestError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from drafter_cli.backend import Backend, Tell
+
+
+class PlannedFile(msgspec.Struct, frozen=True):
+    """One file of a publication, and where its bytes come from.
+
+    Attributes:
+        record: As the manifest lists it.
+        path: The local file; "" if there is none.
+        seen: Which file that was when its digest was taken; None if nobody looked.
+        data: Instead of a path: the bytes; of a file that stays elsewhere, those of its header.
+    """
+
+    record: FileRecord
+    path: str = ""
+    seen: Identity | None = None
+    data: bytes | None = None
+
+    @property
+    def digest(self) -> str:
+        """Digest of what is stored: the file, or its header if the file stays elsewhere."""
+        return "sha256:" + (self.record.header_sha256 if self.record.elsewhere else self.record.sha256)
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """A publication: the manifest, which has name and version, and the files that it lists."""
+
+    manifest: Manifest
+    files: tuple[PlannedFile, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes to store."""
+        return sum(file.record.size if file.data is None else len(file.data) for file in self.files)
+
+
+def publish(backend: Backend, plan: Plan, tell: Tell = lambda _: None) -> Published:
+    """Store what is not stored yet, then publish. Interrupted, nothing is visible, and the next try continues.
+
+    Args:
+        backend: The registry.
+        plan: What to publish.
+        tell: Told of every byte that is stored, those that were there before too.
+
+    Raises:
+        UsageError: A file changed since its digest was taken; nothing was published.
+        UnreachableError: The registry does not answer.
+        RegistryError: The registry refuses; nothing was published.
+    """
+    for file in plan.files:
+        _store(backend, file, tell)
+    for file in plan.files:
+        if file.seen is not None:
+            file_digests.check_same(file.path, file.seen)
+    return backend.publish(plan.manifest.name, plan.manifest.version, plan.manifest, tool())
+
+
+def tool() -> str:
+    """Name and version of this program, as a publication records it."""
+    from drafter_cli.main import version
+
+    return f"drafters/{version()}"
+
+
+def _store(backend: Backend, file: PlannedFile, tell: Tell) -> None:
+    if file.data is not None:
+        backend.put_bytes(file.data, file.digest)
+        tell(len(file.data))
+        return
+    if file.seen is not None:
+        file_digests.check_same(file.path, file.seen)
+    try:
+        backend.put_file(file.path, file.digest, file.record.size, tell)
+    except DigestError:
+        if file.seen is not None:
+            file_digests.check_same(file.path, file.seen)
+        raise
+    if file.seen is not None:
+        file_digests.check_same(file.path, file.seen)

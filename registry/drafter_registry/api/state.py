@@ -1,0 +1,87 @@
+"""What all requests of one application share."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import anyio
+import anyio.to_thread
+
+from drafter_registry.api.authentication import Attempts
+from drafter_registry.api.logs import Log
+from drafter_registry.api.metrics import Metrics
+from drafter_registry.service.context import Registry
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+
+#: Verbs at work at once. Fewer than the database has connections (20): one that runs on the event loop must get one.
+_VERBS = 16
+#: Chunks being written to or read from the blob store at once.
+_CHUNKS = 16
+#: Notes of tokens' use that may wait to be written.
+_NOTES = 64
+
+
+class State:
+    """Shared by all requests.
+
+    Attributes:
+        registry: What the verbs work with.
+        log: Where lines go.
+        metrics: What counts.
+        attempts: Failed authentications.
+        draining: Whether the process is about to end: readiness says no, requests are still answered.
+    """
+
+    def __init__(self, registry: Registry, log: Log) -> None:
+        self.registry = registry
+        self.log = log
+        self.metrics = Metrics()
+        self.attempts = Attempts()
+        self.draining = False
+        self._verbs = anyio.CapacityLimiter(_VERBS)
+        self._chunks = anyio.CapacityLimiter(_CHUNKS)
+        self._probe = anyio.CapacityLimiter(3)
+        self._notes = ThreadPoolExecutor(1, thread_name_prefix="drafters-notes")
+        self._waiting = 0
+
+    def close(self) -> None:
+        """Write what was put off, and end the thread that does."""
+        self._notes.shutdown()
+
+    async def in_thread(self, function: Callable[..., T], *arguments: object) -> T:
+        """A verb, in a worker thread."""
+        return await anyio.to_thread.run_sync(function, *arguments, limiter=self._verbs)
+
+    async def chunk(self, function: Callable[..., T], *arguments: object) -> T:
+        """A piece of a stream, in a worker thread of another group: streams do not hold up the verbs."""
+        return await anyio.to_thread.run_sync(function, *arguments, limiter=self._chunks)
+
+    async def probe(self, function: Callable[..., T], *arguments: object) -> T:
+        """A look at what this depends on, in threads of its own: it answers when all others wait."""
+        return await anyio.to_thread.run_sync(function, *arguments, limiter=self._probe, abandon_on_cancel=True)
+
+    def later(self, note: Callable[[], None]) -> None:
+        """Write a note that nobody waits for; dropped while many wait: the next request makes it again."""
+        if self._waiting < _NOTES:
+            self._waiting += 1
+            self._notes.submit(self._write, note)
+
+    def _write(self, note: Callable[[], None]) -> None:
+        try:
+            note()
+        except Exception as error:  # noqa: BLE001 - in a thread of its own, nobody else would hear of it
+            self.log.failure("a token's use was not noted", error)
+        finally:
+            self._waiting -= 1
+
+    async def quick(self, function: Callable[..., T], *arguments: object) -> T:
+        """A verb that only looks up a few rows: on SQLite at once, which is faster than handing it to a thread."""
+        if self.registry.database.is_sqlite:
+            return function(*arguments)
+        return await self.in_thread(function, *arguments)

@@ -25,21 +25,20 @@ COMMANDS = {
         name="list",
         summary="the stored drafters, searched",
         description=(
-            "Lists versions, the latest published first; every filter that is given must fit. One page is listed,\n"
-            "with --all all of them; on a terminal the columns that do not fit are left out."
+            "Lists versions, the latest published first; every filter that is given must fit, and names and targets\n"
+            "may have a * for anything. One page is listed, with --all all of them; on a terminal the columns that\n"
+            "do not fit are left out."
         ),
         options=(
-            Option("--name", "of this drafter, or whose names fit a pattern with *", "NAME"),
+            Option("--name", "of this drafter, e.g. kimi-*", "NAME"),
             Option("--target", "for this target, e.g. moonshotai/Kimi-K2.5", "ID"),
             Option("--architecture", "for targets of this class", "CLASS"),
             Option("--method", "of this method", "METHOD"),
             Option("--alias", "that this alias points to", "ALIAS"),
-            Option("--boundary", "that capture this boundary", "N"),
-            Option("--output-id", "the same, as the output of layer N; -1 is the embedding", "N"),
+            Option("--boundary", "that capture all of these boundaries, e.g. 3,31,59", "LIST"),
+            Option("--output-id", "that capture the outputs of all of these layers, e.g. 2,30,58", "LIST"),
             Option("--fingerprint", "with this contract", "DIGEST"),
-            Option(
-                "--state", "in this state; default: live and yanked", "STATE", choices=("live", "yanked", "deleted")
-            ),
+            Option("--state", "in this state; default: live", "STATE", choices=("live", "yanked", "deleted", "all")),
             *PAGING,
             JSON,
             *OPTIONS,
@@ -102,16 +101,14 @@ def _check(command: Command, parsed: Parsed) -> None:
 
 def _query(parsed: Parsed) -> dict[str, str]:
     query = {name: parsed.value(f"--{name}") for name in _FILTERS if parsed.value(f"--{name}")}
-    boundary = number("--boundary", parsed.value("--boundary"), least=0) if parsed.has("--boundary") else None
-    if parsed.has("--output-id"):
-        other = number("--output-id", parsed.value("--output-id"), least=-1) + 1
-        if boundary not in {None, other}:
-            raise UsageError(
-                f"--boundary {boundary} and --output-id {other - 1} name two boundaries",
-                f"the output of layer {other - 1} is boundary {other}; give one of the two",
-            )
-        boundary = other
-    return query if boundary is None else query | {"boundary": str(boundary)}
+    boundaries = [*_numbers(parsed, "--boundary", 0), *(one + 1 for one in _numbers(parsed, "--output-id", -1))]
+    return query | {"boundary": ",".join(map(str, boundaries))} if boundaries else query
+
+
+def _numbers(parsed: Parsed, option: str, least: int) -> list[int]:
+    if not parsed.has(option):
+        return []
+    return [number(option, part.strip(), least=least) for part in parsed.value(option).split(",")]
 
 
 def _list(registry: Backend, parsed: Parsed) -> int:

@@ -8,15 +8,16 @@ import msgspec
 
 from drafter_cli.commandline import JSON, Command, Option, Parsed
 from drafter_cli.connect import LOCAL_OPTIONS
-from drafter_cli.errors import EXIT_INTEGRITY, EXIT_OK, UsageError
+from drafter_cli.errors import EXIT_INTEGRITY, EXIT_OK
 from drafter_cli.local_registry import needs_server_extra, opened, own_settings
 from drafter_cli.table import Column, print_table
 from drafter_cli.terminal import write, write_json
-from drafter_cli.words import plural, seconds, size
+from drafter_cli.words import moment, plural, seconds, size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from drafter_registry.documents import GcReport
+    from drafter_registry.service.backup import Backup
     from drafter_registry.service.context import Registry
 
 COMMANDS = {
@@ -52,8 +53,9 @@ COMMANDS = {
         name="backup",
         summary="copy the registry to a directory while it runs",
         description=(
-            "Copies rows and blobs to a directory, of one moment, while servers go on. The directory must be empty or\n"
-            "hold an earlier backup of this registry: blobs that are in it already are not copied again."
+            "Copies all rows as of one moment, and every blob that a version names, to a new directory, verified,\n"
+            "while servers go on. It appears whole or not at all, and only its owner can read it. No address of a\n"
+            "database or store is in it: it can be restored anywhere."
         ),
         words=("DIR",),
         options=(JSON, *LOCAL_OPTIONS),
@@ -63,9 +65,9 @@ COMMANDS = {
         name="restore",
         summary="make a registry from a backup",
         description=(
-            "Fills an empty registry from a backup and verifies every digest. A registry that holds anything is left\n"
-            "as it is. Kind of database and store need not be those of the backup: this is also how to move from\n"
-            "SQLite to PostgreSQL, or from a directory to S3."
+            "Makes a registry, or fills an empty one, from a backup of this release's schema, and verifies every\n"
+            "digest. One that holds anything is left as it is. It need not be of the kind that the backup was made\n"
+            "of: this is also how to move from SQLite to PostgreSQL, or from a directory to S3."
         ),
         words=("DIR",),
         options=(JSON, *LOCAL_OPTIONS),
@@ -144,30 +146,31 @@ def _fsck(parsed: Parsed) -> int:
 
 def _backup(parsed: Parsed) -> int:
     directory = os.path.abspath(parsed.word(0))
-    if os.path.exists(directory) and not os.path.isdir(directory):
-        raise UsageError(f"{directory} is no directory", "name an empty one, or an earlier backup")
     with opened("backup", parsed) as (registry, actor):
         from drafter_registry.service.backup import backup
 
-        told = backup(registry, actor, directory)
+        made = backup(registry, actor, directory)
     if parsed.has("--json"):
-        write_json(told)
+        write_json({"directory": directory, "backup": made})
     else:
-        write(f"backup in {directory}", to_stderr=True)
+        write(f"{_contents(made)} are in {directory}", to_stderr=True)
         write(f"  drafters restore {directory} --data DIR makes a registry of it", to_stderr=True)
     return EXIT_OK
 
 
 def _restore(parsed: Parsed) -> int:
     directory = os.path.abspath(parsed.word(0))
-    if not os.path.isdir(directory):
-        raise UsageError(f"{directory} is no directory", "name one that drafters backup wrote")
     settings = own_settings("restore", parsed)
     from drafter_registry.service.backup import restore
 
-    told = restore(settings, directory)
+    made = restore(settings, directory)
     if parsed.has("--json"):
-        write_json(told)
+        write_json({"directory": directory, "backup": made})
     else:
-        write(f"restored {directory}", to_stderr=True)
+        write(f"{_contents(made)} of {moment(made.made_at)} are restored", to_stderr=True)
     return EXIT_OK
+
+
+def _contents(made: Backup) -> str:
+    rows = sum(table.rows for table in made.tables.values())
+    return f"{plural(rows, 'row')} and {plural(made.blobs, 'blob')} ({size(made.bytes)})"

@@ -16,6 +16,7 @@ from drafter_contracts.checkpoint.facts import (
     MEDUSA,
     NEXTN,
     P_EAGLE,
+    PRODUCER_RULE,
     STANDALONE,
     UNKNOWN_METHOD,
     Disagreement,
@@ -184,9 +185,11 @@ def _declared(record: LayoutRecord, facts: DrafterFacts) -> Iterator[Claim]:
         field = "layout.states" if same else "layout.boundaries"
         yield _differs(field, describe_taps(taps), describe_taps(reading.layout.taps), config_place(reading))
     elif record.known_by == "producer rule" and not follows(reading, record.boundaries):
-        read = describe_taps(reading.layout.taps) if reading.layout is not None else reading.confidence
-        ours = f"{record.known_by}, {describe_taps(taps)}"
-        yield _differs("layout.known_by", ours, read, config_place(reading))
+        if reading.layout is not None and reading.confidence == PRODUCER_RULE:
+            theirs = describe_taps(reading.layout.taps)
+            yield _differs("layout.boundaries", describe_taps(taps), f"{theirs} by that rule", config_place(reading))
+        else:
+            yield _differs("layout.known_by", record.known_by, reading.confidence, config_place(reading))
 
 
 def _stated(record: LayoutRecord, facts: DrafterFacts) -> Iterator[Claim]:

@@ -126,6 +126,8 @@ def _obstacles(manifest: Manifest, facts: DrafterFacts, ledger: Ledger) -> tuple
         found.append(Claim("/method", "not a method", ", ".join(METHODS), manifest.method))
     for claim in (*missing(manifest), *contradictions(manifest, facts)):
         told = {_part(one.pointer) for one in found}
+        if manifest.layout is None and "/target/layers" in told:
+            told.add("/layout")  # it was the depth that was missing
         if claim.pointer != "/files" and _part(claim.pointer) not in told:
             found.append(claim)
     if not found:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-from drafter_cli.errors import UnreachableError, UsageError
+from drafter_cli.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_HUB = re.compile(r"hf://([A-Za-z0-9._-]+/[A-Za-z0-9._-]+)@([0-9a-f]{40})/([A-Za-z0-9_][A-Za-z0-9._+/-]*)")
+_HUB = re.compile(r"hf://((?:[A-Za-z0-9._-]+/)?[A-Za-z0-9._-]+)@([0-9a-f]{40})/([!-~]+)")
 _READ_BYTES = 1024 * 1024
 
 
@@ -26,25 +26,11 @@ def stream(elsewhere: str, start: int) -> Iterator[bytes]:
         UnreachableError: The Hub does not have it, or cannot be reached.
     """
     match = _HUB.fullmatch(elsewhere)
-    if match is None or ".." in elsewhere:
+    if match is None or ".." in match[3].split("/"):
         raise UsageError(f"{elsewhere!r} is no place that files are fetched from", "known is hf://ORG/REPO@COMMIT/PATH")
-    with open(_from_hub(*match.groups()), "rb", buffering=0) as file:
+    from drafter_cli.hub_client import download
+
+    with open(download(match[1], match[2], match[3]), "rb", buffering=0) as file:
         file.seek(start)
         while data := file.read(_READ_BYTES):
             yield data
-
-
-def _from_hub(repository: str, commit: str, path: str) -> str:
-    """The file in the Hub's cache, downloaded if need be."""
-    try:
-        from huggingface_hub import hf_hub_download
-        from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
-    except ModuleNotFoundError as error:
-        from drafter_cli.connect import missing_extra
-
-        raise missing_extra(f"{path}, which stays on the Hugging Face Hub,", "hub", error) from None
-    try:
-        return str(hf_hub_download(repository, path, revision=commit))
-    except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
-        said = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise UnreachableError(f"{path} of {repository} at {commit[:12]} cannot be had from the Hub: {said}") from None

@@ -8,7 +8,7 @@ from drafter_cli import file_digests
 from drafter_cli.file_digests import Identity
 from drafter_contracts.manifest import FileRecord, Manifest
 from drafter_registry.documents import Published
-from drafter_registry.errors import DigestError
+from drafter_registry.errors import DigestError, NotFoundError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,12 +61,15 @@ def publish(backend: Backend, plan: Plan, tell: Tell = lambda _: None) -> Publis
         UnreachableError: The registry does not answer.
         RegistryError: The registry refuses; nothing was published.
     """
+    name, version = plan.manifest.name, plan.manifest.version
+    if _is_taken(backend, f"{name}@{version}"):  # then nothing need be sent for the answer
+        return backend.publish(name, version, plan.manifest, tool())
     for file in plan.files:
         _store(backend, file, tell)
     for file in plan.files:
         if file.seen is not None:
             file_digests.check_same(file.path, file.seen)
-    return backend.publish(plan.manifest.name, plan.manifest.version, plan.manifest, tool())
+    return backend.publish(name, version, plan.manifest, tool())
 
 
 def tool() -> str:
@@ -74,6 +77,15 @@ def tool() -> str:
     from drafter_cli.main import version
 
     return f"drafters/{version()}"
+
+
+def _is_taken(backend: Backend, reference: str) -> bool:
+    """Whether there is such a version; false too where the token may not know."""
+    try:
+        backend.manifest(reference)
+    except NotFoundError:
+        return False
+    return True
 
 
 def _store(backend: Backend, file: PlannedFile, tell: Tell) -> None:

@@ -15,6 +15,7 @@ from sqlalchemy.exc import IntegrityError as ConstraintError
 
 from drafter_contracts.manifest import Manifest, decode
 from drafter_contracts.recording import audit as recorded
+from drafter_contracts.recording.claims import Claim, pointer
 from drafter_contracts.recording.difference import changes
 from drafter_contracts.recording.fingerprint import fingerprint
 from drafter_registry.db.models import BoundaryRow, DrafterRow, FileRow, VersionRow
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Row
 
-    from drafter_contracts.recording.claims import Claim
 
 #: Longest program name kept with a publication, characters.
 _TOOL = 255
@@ -213,7 +213,7 @@ def _conflict(offer: _Offer, row: Row[*tuple[Any, ...]]) -> ConflictError:
     differing = changes(decode(row.manifest), offer.manifest)
     faults = tuple(
         Fault(
-            "/" + one.field.replace(".", "/"),
+            "/files" if one.field.startswith("files.") else pointer(one.field),
             f"{one.field} differs",
             expected=one.before,
             actual=one.after,

@@ -6,7 +6,7 @@ import sys
 
 from drafter_cli.commandline import Command, Parsed
 from drafter_cli.errors import exit_code_of_decision
-from drafter_cli.gate_options import OPTIONS, request
+from drafter_cli.gate_options import OPTIONS, request, with_drafter_here
 from drafter_cli.terminal import Style, colours, write, write_json
 
 COMMANDS = {
@@ -26,6 +26,7 @@ COMMANDS = {
                 "drafters check --engine sglang==0.5.23 --output-ids 2,30,58 -- python -m sglang.launch_server ...",
                 "another release than the installed one, and the layout on your word",
             ),
+            ("drafters check kimi-eagle3@prod -- $(cat launch.txt)", "a drafter of the registry, fetched if need be"),
             ("drafters check --json -- sglang serve ... | jq -r '.findings[].remedy'", "for a program"),
         ),
         launch=True,
@@ -39,7 +40,7 @@ def run(command: Command, parsed: Parsed) -> int:  # noqa: ARG001 - every comman
     from drafter_cli.gate import judge
     from drafter_cli.verdict_view import document, render
 
-    verdict = judge(asked)
+    verdict = judge(with_drafter_here(asked))
     if parsed.has("--json"):
         write_json(document(verdict))
     else:

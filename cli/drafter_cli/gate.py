@@ -153,8 +153,9 @@ def _read_drafter(request: Request, serving: ServingConfig, target: TargetFacts 
     path = _in_launch_directory(asked, serving)
     revision = "" if request.drafter else serving.speculation.draft_revision
     directory = find(path, revision, environment=serving.invocation.environment or None)
+    called = request.called or asked
     if directory is None:
-        return Drafter(asked, problem=f"{asked} is neither a directory nor in this machine's Hub cache")
+        return Drafter(called, problem=f"{asked} is neither a directory nor in this machine's Hub cache")
     from drafter_contracts.checkpoint.read import read_drafter
 
     try:
@@ -165,8 +166,8 @@ def _read_drafter(request: Request, serving: ServingConfig, target: TargetFacts 
             target_model_type=target.text_model_type if target else "",
         )
     except CheckpointError as error:
-        return Drafter(asked, directory, problem=error.diagnostics())
-    return Drafter(asked, directory, facts)
+        return Drafter(called, directory, problem=error.diagnostics())
+    return Drafter(called, directory, facts)
 
 
 def _in_launch_directory(path: str, serving: ServingConfig) -> str:
@@ -232,6 +233,8 @@ def _context(verdict: Verdict, request: Request, engine: Engine, situation: Situ
         context["target from"] = "option --target" if request.target else "the launch's model path"
     if context.get("drafter"):
         context["drafter from"] = "the DRAFTER argument" if request.drafter else "the launch's draft path"
+        if request.called:
+            context["drafter from"] = f"the DRAFTER argument, fetched into {request.drafter}"
     image = situation.serving.invocation.image
     if image:
         context["files from"] = f"this machine; the launch runs in {image}"

@@ -29,6 +29,7 @@ class Request(msgspec.Struct, frozen=True):
     Attributes:
         launch: The launch command, as it would be executed.
         drafter: Directory or Hub id of the drafter; "" for the launch's own draft path.
+        called: What the caller calls that drafter, if not so: a reference whose files were fetched; else "".
         engine: Release, e.g. "0.5.9"; "" for the one installed in the launch's interpreter.
         engine_path: Where the engine is, instead of a release; "" for that installation.
         target: Directory or Hub id of the target; "" for the launch's own model path.
@@ -41,6 +42,7 @@ class Request(msgspec.Struct, frozen=True):
 
     launch: tuple[str, ...]
     drafter: str = ""
+    called: str = ""
     engine: str = ""
     engine_path: str = ""
     target: str = ""
@@ -73,6 +75,30 @@ def request(parsed: Parsed) -> Request:
         manifest=parsed.value("--manifest"),
         may_scan=not parsed.has("--no-scan"),
     )
+
+
+def with_drafter_here(asked: Request) -> Request:
+    """The request with the drafter's directory, where it is named by a reference to a registry: then it is fetched.
+
+    What lies under such a name on this machine is meant first.
+
+    Raises:
+        UsageError: Neither a registry nor the cache has it.
+        RegistryError: The registry has no such version, or does not give it.
+    """
+    if "@" not in asked.drafter:
+        return asked
+    import os
+
+    from drafter_registry.names import is_reference
+
+    if os.path.lexists(asked.drafter) or not is_reference(asked.drafter):
+        return asked
+    from msgspec.structs import replace
+
+    from drafter_cli.fetched import referenced
+
+    return replace(asked, drafter=referenced(asked.drafter).directory, called=asked.drafter)
 
 
 def is_path(text: str) -> bool:

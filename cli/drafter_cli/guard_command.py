@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from drafter_cli.commandline import Command, Option, Parsed
 from drafter_cli.errors import EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND, EXIT_OK, UsageError, exit_code_of_decision
-from drafter_cli.gate_options import OPTIONS, request
+from drafter_cli.gate_options import OPTIONS, request, with_drafter_here
 from drafter_cli.terminal import Style, colours, write, write_json
 
 TYPE_CHECKING = False
@@ -106,7 +106,7 @@ def _decide(asked: Request, *, as_json: bool) -> tuple[bool, int]:
     from drafter_cli.gate import judge
     from drafter_cli.verdict_view import document, render
 
-    verdict = judge(asked)
+    verdict = judge(with_drafter_here(asked))
     if as_json:
         write_json(document(verdict), to_stderr=True)
     else:

@@ -226,7 +226,7 @@ class ResolveRequest(Document, frozen=True, kw_only=True, forbid_unknown_fields=
         engine: "sglang==0.5.23"; "" for the contract alone, without flags.
         target: Name or path of the target for the flags and messages; "" for the manifest's.
         target_config: The target's config.json; without it the manifest's record of the target is believed.
-        draft_path: Where the drafter's files will lie for the engine; "" leaves `PATH_PLACEHOLDER` in the flags.
+        draft_path: Where the drafter's files will lie for the engine; "" leaves "{drafter}" in the flags.
         steps: `--speculative-num-steps` to use instead of the recommended.
         topk: `--speculative-eagle-topk`.
         draft_tokens: `--speculative-num-draft-tokens`.
@@ -242,10 +242,6 @@ class ResolveRequest(Document, frozen=True, kw_only=True, forbid_unknown_fields=
     topk: int | None = None
     draft_tokens: int | None = None
     extra: tuple[str, ...] = ()
-
-
-#: Stands in the flags for the drafter's directory where the caller does not say one.
-PATH_PLACEHOLDER = "{drafter}"
 
 
 class Resolution(Document, frozen=True, kw_only=True):

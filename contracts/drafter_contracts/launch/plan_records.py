@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from drafter_contracts.verdict import ALLOW, WARN, Verdict
+from drafter_contracts.verdict import ALLOW, UNKNOWN, WARN, Verdict
 
 #: Stands in the flags for the drafter's directory where the caller does not say one.
 PATH_PLACEHOLDER = "{drafter}"
@@ -52,3 +52,22 @@ class Plan(msgspec.Struct, frozen=True):
     def resolved(self) -> bool:
         """Whether the check lets these flags pass."""
         return self.verdict.decision in {ALLOW, WARN}
+
+    @property
+    def open(self) -> bool:
+        """Whether it is not known if the release serves the drafter."""
+        return self.verdict.decision == UNKNOWN
+
+    def why_not(self, name: str) -> tuple[str, str]:
+        """Why there are no flags, in one sentence, and the one thing to do next.
+
+        Args:
+            name: The drafter, "kimi-eagle3@1.0.0".
+        """
+        first = self.verdict.findings[0] if self.verdict.findings else None
+        told = first.message if first is not None else "nothing could be checked"
+        word = "it is not known whether" if self.open else "there are no flags with which"
+        hint = first.remedy if first is not None else ""
+        if self.missing:
+            hint = f"nothing recommends {', '.join(self.missing)}, and {self.engine} needs them: say which"
+        return f"{word} {self.engine} serves {name}: {told}", hint

@@ -23,7 +23,7 @@ from drafter_contracts.rules import find_rule
 from drafter_contracts.serving.launch import ServingConfig
 from drafter_contracts.serving.read import read_serving
 from drafter_contracts.situation import Situation
-from drafter_contracts.verdict import REFUSE, UNKNOWN, Verdict, conclude
+from drafter_contracts.verdict import REFUSE, Verdict, conclude
 from drafter_registry.documents import YANKED, CheckRequest, Resolution, ResolveRequest
 from drafter_registry.errors import Fault, InvalidError, RefusedError, UnknownError
 from drafter_registry.names import read_reference
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
     from drafter_contracts.checkpoint.facts import DrafterFacts
     from drafter_contracts.manifest import Manifest
-    from drafter_contracts.verdict import Finding
     from drafter_registry.service.context import Actor, Registry
 
 _PLANS = PlanCache()
@@ -134,7 +133,9 @@ def _resolution(row: Row[Any], answer: Answer, draft_path: str) -> Resolution:
     made = answer.plan
     name = f"{row.name}@{row.version}"
     if made is not None and not made.resolved:
-        raise _refusal(name, made)
+        message, hint = made.why_not(name)
+        kind = UnknownError if made.open else RefusedError
+        raise kind(message, verdict=made.verdict, hint=hint)
     notices = made.notices if made is not None else ()
     if row.state == YANKED:
         why = f": {row.state_why}" if row.state_why else ""
@@ -154,18 +155,6 @@ def _resolution(row: Row[Any], answer: Answer, draft_path: str) -> Resolution:
         verdict=made.verdict if made is not None else None,
         notices=notices,
     )
-
-
-def _refusal(name: str, made: Plan) -> RefusedError:
-    """The error that says why there are no flags, with the whole verdict."""
-    first: Finding | None = made.verdict.findings[0] if made.verdict.findings else None
-    hint = first.remedy if first is not None else ""
-    if made.missing:
-        hint = f"nothing recommends {', '.join(made.missing)}, and {made.engine} needs them: say which"
-    told = first.message if first is not None else "nothing could be checked"
-    kind = UnknownError if made.verdict.decision == UNKNOWN else RefusedError
-    word = "it is not known whether" if kind is UnknownError else "there are no flags with which"
-    return kind(f"{word} {made.engine} serves {name}: {told}", verdict=made.verdict, hint=hint)
 
 
 def check(registry: Registry, actor: Actor, request: CheckRequest) -> Verdict:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drafter_contracts.checkpoint.facts import CONTRADICTORY, UNDECIDABLE
+from drafter_contracts.checkpoint.facts import CONTRADICTORY, PRODUCER_RULE, UNDECIDABLE
 from drafter_contracts.engines.capture import (
     Capture,
     EffectiveCapture,
@@ -131,13 +131,15 @@ def _stated(
     if option is not None:
         return option
     recorded = manifest.stated_layout() if manifest is not None else None
-    if recorded is not None:
-        return recorded
     if drafter is None or drafter.layout.layout is None:
-        return None
+        return recorded
     reading = drafter.layout
+    # What a manifest took from the config by its producer's rule is no surer than the config.
+    same = recorded is not None and recorded.layout.taps == drafter.layout.layout.taps
+    if recorded is not None and not (same and recorded.confidence == PRODUCER_RULE):
+        return recorded
     if reading.confidence in {CONTRADICTORY, UNDECIDABLE}:
-        return None
+        return recorded
     detail = f"config.json: {reading.key}" if reading.key else "config.json states no ids"
     how = f" ({reading.numbering})" if reading.numbering else ""
     return StatedLayout(drafter.layout.layout, "config", detail + how, reading.confidence)

@@ -114,7 +114,10 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
             ManifestError: See `capture_layout`.
         """
         layout = self.capture_layout()
-        return None if layout is None else StatedLayout(layout, "manifest", f"{source}: layout")
+        if layout is None or self.layout is None:
+            return None
+        by_rule = self.layout.known_by == "producer rule"
+        return StatedLayout(layout, "manifest", f"{source}: layout", "producer rule" if by_rule else "declared")
 
     def requirements(self, source: str = FILE_NAME) -> Requirements:
         """Everything else that the rules compare."""

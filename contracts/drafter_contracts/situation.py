@@ -24,7 +24,8 @@ class StatedLayout(msgspec.Struct, frozen=True, omit_defaults=True):
         layout: The layout.
         origin: "manifest", "option" or "config".
         detail: File, option or config key it came from, for the output.
-        confidence: Of a config reading (see `checkpoint.facts`); "declared" for manifest and option.
+        confidence: Of a config reading (see `checkpoint.facts`); "declared" for an option, and for a manifest that does
+            not itself appeal to the producer's rule.
     """
 
     layout: CaptureLayout

@@ -12,12 +12,17 @@ import importlib.util
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from drafter_cli.gate import judge
 from drafter_cli.gate_options import Request
-from drafter_contracts.manifest import FILE_NAME
+from drafter_contracts.checkpoint.read import read_drafter
+from drafter_contracts.manifest import FILE_NAME, canonical, read_manifest
+from drafter_contracts.recording.build import record
+from drafter_contracts.recording.statement import Statement
 from drafter_contracts.rules import find_rule
+from drafter_contracts.serving.target import read_target
 
 HERE = Path(__file__).parent
 DATA = json.loads((HERE / "data/field-cases.json").read_text(encoding="utf-8"))
@@ -221,6 +226,30 @@ def test_the_same_numbers_written_unchanged_are_one_layer_late(name, tmp_path):
     assert f"boundary {first} (output of layer {first - 1}) becomes boundary {first + 1}" in late.message
     assert "set_eagle3_layers_to_capture" in late.source
     assert str([boundary - 1 for boundary in trained(CASES[name])]) in late.remedy
+
+
+#: Every case that brings a drafter.
+WITH_DRAFTER = [name for name in CASES if CASES[name]["drafter_config"]["algorithm"] != "MTP"]
+
+
+@pytest.mark.parametrize("name", WITH_DRAFTER)
+def test_the_manifest_that_is_recorded_of_a_drafter_changes_no_verdict(name, tmp_path):
+    """Recorded facts were read off the files, so that they repeat what the gate reads there; doubts stay doubts."""
+    asked = request(CASES[name], tmp_path, raw=name in RAW, environment=ENVIRONMENTS.get(name, ()))
+    before = judge(asked)
+    target, folder = read_target(str(tmp_path / "target")), str(tmp_path / "drafter")
+    facts = read_drafter(folder, target_layers=target.num_layers, target_hidden_size=target.hidden_size)
+    statement = Statement(
+        name=name, version="1", boundaries=asked.boundaries, option=asked.option, manifest=read_manifest(folder)
+    )
+    recorded = record(facts, statement, target, ())
+    if recorded.manifest is None:  # the config states no ids, or other than fc takes: nothing to record before it does
+        assert all(claim.pointer.startswith("/layout") for claim in recorded.obstacles)
+        return
+    (tmp_path / "drafter" / FILE_NAME).write_bytes(canonical(recorded.manifest))
+    for again in (judge(asked), judge(msgspec.structs.replace(asked, boundaries=None, option=""))):
+        assert again.decision == before.decision, told(again)
+        assert {(f.code, f.severity) for f in again.findings} == {(f.code, f.severity) for f in before.findings}
 
 
 def test_positions_are_widened_only_where_the_variable_allows_it(tmp_path):

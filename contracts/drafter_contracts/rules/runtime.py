@@ -123,6 +123,7 @@ def rope(s: Situation) -> Outcome:
     used: object = None
     for key in ("rope_theta", "rope_parameters.rope_theta", "rope_scaling.rope_theta"):
         used = used if used is not None else lookup(s.draft_config, key)
+    used = s.drafter.rope_theta if used is None else used  # some exporters nest it
     used = 10000.0 if used is None else used
     if not isinstance(used, (int, float)) or float(used) == trained:
         return ()

@@ -92,10 +92,10 @@ def _dispatch(shared: State, path: str, methods: dict[str, Endpoint]) -> Callabl
     async def answer(request: Request) -> Response:
         seen = request.scope[SEEN]
         seen.route = path
+        endpoint = methods[request.method]
+        call = Call(shared, request, endpoint)
         try:
             _check_path(request)
-            endpoint = methods[request.method]
-            call = Call(shared, request, endpoint)
             if endpoint.scope:
                 await call.authenticate()
             return await endpoint.handler(call)
@@ -107,7 +107,9 @@ def _dispatch(shared: State, path: str, methods: dict[str, Endpoint]) -> Callabl
                 shared.log.line(
                     "error", "request failed", code=told.code, message=str(told), request_id=seen.request_id
                 )
-            return problems.respond(told, seen.request_id)
+            response = problems.respond(told, seen.request_id)
+            response.headers.update(call.with_problem)
+            return response
 
     return answer
 

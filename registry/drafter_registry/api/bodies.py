@@ -86,10 +86,11 @@ def decode(data: bytes, kind: type[T]) -> T:
     if _NUL.search(data):
         raise InvalidError("the body has a text with a NUL character", hint="leave it out")
     try:
-        return msgspec.json.decode(data, type=kind)
-    except msgspec.ValidationError as error:
-        faults = tuple(_faults(msgspec.json.decode(data), kind, "")) or (_one(str(error), ""),)
-        raise InvalidError("the body is not what this route takes", faults=faults) from None
+        try:
+            return msgspec.json.decode(data, type=kind)
+        except msgspec.ValidationError as error:
+            faults = tuple(_faults(msgspec.json.decode(data), kind, "")) or (_one(str(error), ""),)
+            raise InvalidError("the body is not what this route takes", faults=faults) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidError("the body is not JSON", hint=str(error)) from None
     except RecursionError:

@@ -40,9 +40,10 @@ class Call:
         request: As it came.
         endpoint: What it is to.
         actor: Who asks.
+        with_problem: Headers that go with the answer if it is a problem.
     """
 
-    __slots__ = ("actor", "endpoint", "request", "seen", "state")
+    __slots__ = ("actor", "endpoint", "request", "seen", "state", "with_problem")
 
     def __init__(self, state: State, request: Request, endpoint: Endpoint) -> None:
         self.state = state
@@ -50,6 +51,7 @@ class Call:
         self.endpoint = endpoint
         self.seen: Seen = request.scope[SEEN]
         self.actor = Actor("")
+        self.with_problem: dict[str, str] = {}
 
     async def authenticate(self) -> None:
         """Find out who asks, before anything else is read of the request.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 #: A token wherever somebody put it: in a path, a name, an error's text.
-_TOKEN = re.compile(r"drt_[^\s\"'/?&,;]*", re.IGNORECASE)
+_TOKEN = re.compile(r"drt_[\w%.~+=-]*", re.IGNORECASE)
 REDACTED = "drt_[redacted]"
 
 

@@ -61,7 +61,10 @@ def _span(call: Call, size: int, digest: str) -> Span | None:
     header = call.header("range")
     if not header or not conditions.range_holds(call.header("if-range"), digest):
         return None
-    return conditions.single_range(header, size)
+    call.with_problem["content-range"] = f"bytes */{size}"
+    span = conditions.single_range(header, size)
+    call.with_problem.clear()
+    return span
 
 
 async def _pieces(state: State, first: bytes, pieces: Iterator[bytes], span: Span) -> AsyncIterator[bytes]:
@@ -92,6 +95,7 @@ async def receive(call: Call, upload: str) -> int:
         raise InvalidError(f"Content-Range covers {length} bytes, Content-Length is {announced}", hint="send as many")
     stored = (await call.verb(uploads.state, upload)).offset
     if span is not None and span.start != stored:
+        call.with_problem["upload-offset"] = str(stored)
         raise RangeError(f"the upload has {stored} bytes, the chunk begins at {span.start}", hint=f"go on at {stored}")
     receiver = await call.verb(uploads.receive, upload, stored)
     await call.state.in_thread(receiver.__enter__)

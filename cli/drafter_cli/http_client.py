@@ -124,7 +124,7 @@ class HttpClient:
                     raise self.unreachable(error) from None
                 self.pause(TRIES - left)
                 continue
-            if answer.status < 400:
+            if answer.status < 300:
                 return answer
             error_found, wait = self._error(answer), _retry_after(answer.headers)
             if not left or not repeatable or answer.status not in _RETRIED or wait > _LONGEST_WAIT:
@@ -155,7 +155,7 @@ class HttpClient:
             method, self.server + path, params=params, headers=headers, content=content or None, **more
         )
 
-    def refused(self, response: httpx2.Response) -> RegistryError:
+    def refused(self, response: httpx2.Response) -> RegistryError | UsageError:
         """The error that a streamed answer stands for."""
         return self._error(Answer(response.status_code, _headers(response), _whole(response, self.server)))
 
@@ -169,7 +169,10 @@ class HttpClient:
             f"the registry {self.server} cannot be reached: {said}", "see that it runs: drafters config"
         )
 
-    def _error(self, answer: Answer) -> RegistryError:
+    def _error(self, answer: Answer) -> RegistryError | UsageError:
+        if answer.status < 400:  # the token goes to no other address than the one that was configured
+            place = answer.headers.get("location", "another address")[:200]
+            return UsageError(f"{self.server} sends elsewhere: {place}", "if that is the registry, set it as its URL")
         return error_of(
             answer.status,
             answer.headers.get("content-type", ""),

@@ -121,7 +121,7 @@ class Remote:
         headers = {"Range": f"bytes={start}-"} if start else None
         try:
             with self._http.stream("GET", url, headers=headers) as response:
-                if response.status_code >= 400:
+                if response.status_code >= 300:
                     raise self._http.refused(response)
                 skip = 0 if not start else self._skip(response, start)
                 for data in response.iter_raw():

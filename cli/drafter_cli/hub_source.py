@@ -13,7 +13,9 @@ import msgspec
 
 from drafter_cli import hub_client
 from drafter_cli.errors import UsageError
+from drafter_cli.hub_choice import choose
 from drafter_cli.hub_client import HubFile
+from drafter_contracts.manifest import FILE_NAME
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ class HubListing(msgspec.Struct, frozen=True):
         files: Sorted by path.
         snapshot: The commit's directory in this machine's Hub cache where the Hub may not be asked; else "".
         notes: What was left out or believed, one sentence each.
+        has_manifest: Whether a drafters-manifest.json lies beside them: a statement, not a file to publish.
     """
 
     repository: str
@@ -42,11 +45,23 @@ class HubListing(msgspec.Struct, frozen=True):
     files: tuple[HubFile, ...]
     snapshot: str = ""
     notes: tuple[str, ...] = ()
+    has_manifest: bool = False
 
     @property
     def source(self) -> str:
         """For `provenance.source`."""
         return PREFIX + self.repository
+
+    def local(self, path: str) -> str:
+        """A file on this machine, fetched into the Hub's cache if it is not there yet.
+
+        Raises:
+            UsageError: No such file, or no access.
+            UnreachableError: The Hub does not answer.
+        """
+        if self.snapshot:
+            return os.path.join(self.snapshot, path)
+        return hub_client.download(self.repository, self.commit, path)
 
     def elsewhere(self, path: str) -> str:
         """For `FileRecord.elsewhere`."""
@@ -110,8 +125,7 @@ def listing(text: str) -> HubListing:
     if hub_client.is_offline():
         return _cached(repository, revision)
     commit, files = hub_client.files_of(repository, revision)
-    kept, notes = _kept(files)
-    return HubListing(repository, commit, kept, notes=notes)
+    return choose(HubListing(repository, commit, files))
 
 
 def open(text: str, tell: Callable[[str], None] = lambda _: None) -> HubDrafter:  # noqa: A001 - hub_source.open(...)
@@ -129,10 +143,12 @@ def open(text: str, tell: Callable[[str], None] = lambda _: None) -> HubDrafter:
     if not found.files:
         raise UsageError(f"{found.repository} has no file that a registry keeps", "; ".join(found.notes))
     directory = found.snapshot
-    for file in found.files if not directory else ():
-        tell(f"{file.path} from {found.repository}@{found.commit[:12]}")
-        local = hub_client.download(found.repository, found.commit, file.path)
-        directory = local[: -len(file.path)].rstrip(os.sep)
+    for file in found.files:
+        if not found.snapshot:
+            tell(f"{file.path} from {found.repository}@{found.commit[:12]}")
+        directory = found.local(file.path)[: -len(file.path)].rstrip("/")
+    if found.has_manifest:
+        found.local(FILE_NAME)
     return HubDrafter(
         directory=directory,
         paths=tuple(file.path for file in found.files),
@@ -141,26 +157,6 @@ def open(text: str, tell: Callable[[str], None] = lambda _: None) -> HubDrafter:
         revision=found.commit,
         notes=found.notes,
     )
-
-
-def _kept(files: tuple[HubFile, ...]) -> tuple[tuple[HubFile, ...], tuple[str, ...]]:
-    """The files that a registry keeps, and a note on each other one."""
-    from drafter_registry.errors import InvalidError
-    from drafter_registry.names import check_path
-    from drafter_registry.service.kinds import told_by_name
-
-    kept, notes = [], []
-    for file in files:
-        reason = told_by_name(file.path)
-        try:
-            check_path(file.path)
-        except InvalidError:
-            reason = "the registry has no such paths"
-        if reason:
-            notes.append(f"left out {file.path}: {reason}")
-        else:
-            kept.append(file)
-    return tuple(kept), tuple(notes)
 
 
 def _cached(repository: str, revision: str) -> HubListing:
@@ -177,10 +173,9 @@ def _cached(repository: str, revision: str) -> HubListing:
     commit = os.path.basename(snapshot)
     if not re.fullmatch(r"[0-9a-f]{40}", commit):
         raise UsageError(f"the Hub cache has {repository} as {commit!r}, which is no commit", "name a commit")
-    kept, notes = _kept(tuple(_cached_files(snapshot)))
-    if revision != commit:
-        notes += (f"offline: {revision or 'main'} is taken for commit {commit}, as it was cached last",)
-    return HubListing(repository, commit, kept, snapshot, notes)
+    notes = (f"offline: {revision or 'main'} is taken for commit {commit}, as it was cached last",)
+    files = tuple(_cached_files(snapshot))
+    return choose(HubListing(repository, commit, files, snapshot, notes if revision != commit else ()))
 
 
 def _cached_files(snapshot: str) -> list[HubFile]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from drafter_contracts.manifest import Manifest
     from drafter_contracts.manifest_records import State
 
+_METHODS = tuple(method for method in METHODS if method != UNKNOWN_METHOD)
 _STATES = ("residual", "final_norm", "stream_mean", "stream_mixture")
 
 #: What is said of a drafter, wherever its files are.
@@ -31,7 +32,7 @@ STATEMENTS = (
     Option("--output-ids", "the layers trained on, as output ids in concatenation order: 2,30,58", "LIST"),
     Option("--boundaries", "the same as boundaries: 3,31,59", "LIST"),
     Option("--states", f"state per layer, if not all are residual: {', '.join(_STATES)}", "LIST"),
-    Option("--method", "where the files do not tell it", "METHOD", choices=tuple(set(METHODS) - {UNKNOWN_METHOD})),
+    Option("--method", "where the files do not tell it", "METHOD", choices=_METHODS),
     Option("--producer", "training tool and version: specforge==0.2.0", "TOOL==VERSION"),
     Option("--steps", "recommended --speculative-num-steps", "N"),
     Option("--topk", "recommended --speculative-eagle-topk", "N"),

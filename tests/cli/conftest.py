@@ -22,8 +22,11 @@ class Scripted:
             def log_message(self, *_):
                 pass
 
+        def serve(handler):
+            owner.serve(handler)
+
         for verb in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"):
-            setattr(Handler, f"do_{verb}", lambda handler: owner.serve(handler))
+            setattr(Handler, f"do_{verb}", serve)
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True

@@ -120,8 +120,8 @@ def test_a_token_s_file_is_read_and_the_more_specific_one_wins(tmp_path):
     assert configuration.read_token(read(tmp_path, DRAFTERS_TOKEN_FILE=str(file))) == TOKEN
     by_option = read(tmp_path, "--token-file", str(other), DRAFTERS_TOKEN=TOKEN)
     assert configuration.read_token(by_option) == "drg_other"
-    both = read(tmp_path, DRAFTERS_TOKEN_FILE=str(file), DRAFTERS_TOKEN="drg_direct")
-    assert configuration.read_token(both) == "drg_direct"
+    both = read(tmp_path, DRAFTERS_TOKEN_FILE=str(file), DRAFTERS_TOKEN=TOKEN + "2")
+    assert configuration.read_token(both) == TOKEN + "2"
     write_config(tmp_path, 'token = "drg_filed"\n')
     assert configuration.read_token(read(tmp_path, DRAFTERS_TOKEN_FILE=str(file))) == TOKEN
 

@@ -91,6 +91,8 @@ rescan: $(VENV)/.dev
 docs: $(VENV)/.gate
 	$(BIN)/python -m drafter_contracts.rules.pages > docs/rules.md
 	$(BIN)/python -m drafter_contracts.numberings.document > docs/numberings.md
+	$(BIN)/python -m drafter_contracts.recording.page > docs/manifest.md
+	$(BIN)/python -m drafter_contracts.recording.page --schema > docs/manifest.schema.json
 	$(BIN)/python tests/conformance/running/page.py > docs/conformance.md
 	$(BIN)/python -m drafter_contracts.engines.coverage_page > docs/coverage.md
 	$(BIN)/python tests/write_sessions.py README.md docs/quickstart.md docs/upgrades.md

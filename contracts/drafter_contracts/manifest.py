@@ -52,13 +52,13 @@ FILE_NAME = "drafters-manifest.json"
 
 
 class Manifest(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
-    """The whole document.
+    """A drafter, its target, and the layers between them.
 
     Attributes:
-        schema: `SCHEMA`.
+        schema: Name and version of this document's schema.
         name: The drafter's name.
         version: Its version.
-        method: One of `checkpoint.facts.METHODS`, or "".
+        method: "EAGLE3", "DFLASH", ...: one of `checkpoint.facts.METHODS`.
         target: The target.
         layout: The capture layout; None for drafters that read no aux hidden states, or if it is not known.
         draft: Facts of the drafter.
@@ -261,4 +261,4 @@ def digest(manifest: Manifest) -> str:
 
 def json_schema() -> dict[str, Any]:
     """The document's JSON Schema (2020-12), generated from the classes above."""
-    return msgspec.json.schema(Manifest)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(Manifest)}

@@ -24,6 +24,40 @@ from drafter_contracts.checkpoint.tensors import TensorIndex, described
 from drafter_contracts.layout import NORM_CONCATENATION, NORM_NONE, NORM_PER_CHUNK
 
 OWN, TARGET = "own", "target"
+#: Dotted fields of a manifest that a drafter's files can decide. Of the target and of the boundaries they do where a
+#: config states them outright; otherwise they are on word.
+DERIVED_FIELDS = (
+    "method",
+    "target.layers",
+    "target.hidden_size",
+    "layout.boundaries",
+    "layout.states",
+    "layout.widths",
+    "layout.norm",
+    "layout.fc_input_width",
+    "layout.known_by",
+    "layout.stated.values",
+    "draft.vocab_size",
+    "draft.embeddings",
+    "draft.lm_head",
+    "draft.rope_theta",
+    "draft.block_size",
+    "draft.norm_output",
+    "draft.norm_before_residual",
+    "draft.architecture",
+    "draft.hidden_size",
+    "draft.layers",
+    "draft.target_vocab_size",
+    "draft.vocab_mapping",
+    "draft.has_embedding",
+    "draft.has_lm_head",
+    "draft.context_length",
+    "draft.rope_scaling",
+    "draft.weights_dtype",
+    "draft.quantization",
+    "draft.attention",
+    "draft.mask_token_id",
+)
 _QUANTIZATIONS = ("quantization_config", "compression_config", "quantization")
 _WIDTHS = (
     "norm.weight",

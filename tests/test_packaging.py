@@ -14,6 +14,7 @@ import pytest
 
 from drafter_cli.demo_files import EVERY_OPTION, write_drafter, write_target
 from drafter_contracts.engines.store import releases
+from drafter_registry.db.schema import REVISIONS
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DATA = "drafter_contracts/engines/data/sglang/"
@@ -48,6 +49,9 @@ def test_one_wheel_holds_the_four_packages_their_data_and_nothing_else(wheel):
     assert tops == {"drafter_contracts", "drafter_registry", "drafter_migrations", "drafter_cli"}
     for top in tops:
         assert f"{top}/py.typed" in names
+    revisions = {name for name in names if name.startswith("drafter_migrations/versions/revision_")}
+    assert revisions == {f"drafter_migrations/versions/revision_{name[-4:]}.py" for name in REVISIONS}
+    assert "drafter_migrations/env.py" in names
     data = {name.removeprefix(DATA) for name in names if name.startswith(DATA)}
     assert data == {"advisories.json", "lines.txt"} | {f"recipes/{release}.json" for release in releases("sglang")}
     assert len(releases("sglang")) >= 6

@@ -160,6 +160,6 @@ def _shown(database: Database) -> str:
 
 
 def _command(database: Database) -> str:
-    if database.url.password is not None:
+    if database.url.password:
         return "drafters db upgrade (with the same DRAFTERS_DATABASE)"
     return f"drafters db upgrade --database {database.url.render_as_string(hide_password=False)}"

@@ -88,13 +88,14 @@ conformance: $(VENV)/.dev
 rescan: $(VENV)/.dev
 	DRAFTERS_ALL_RELEASES=1 $(BIN)/python -m pytest -n $(WORKERS) -m 'conformance and not running' tests/conformance
 
-docs: $(VENV)/.gate
+docs: $(VENV)/.server
 	$(BIN)/python -m drafter_contracts.rules.pages > docs/rules.md
 	$(BIN)/python -m drafter_contracts.numberings.document > docs/numberings.md
 	$(BIN)/python -m drafter_contracts.recording.page > docs/manifest.md
 	$(BIN)/python -m drafter_contracts.recording.page --schema > docs/manifest.schema.json
 	$(BIN)/python tests/conformance/running/page.py > docs/conformance.md
 	$(BIN)/python -m drafter_contracts.engines.coverage_page > docs/coverage.md
+	$(BIN)/python -m drafter_cli.commands_page > docs/cli.md
 	$(BIN)/python tests/write_sessions.py README.md docs/quickstart.md docs/upgrades.md
 
 clean:

@@ -61,10 +61,10 @@ def test_bash_offers_every_option_of_every_command(ask, command):
 
 
 def test_bash_offers_the_values_of_an_option(ask):
-    assert ask("list", "--state", "") == {"live", "yanked", "deleted"}
+    assert ask("list", "--state", "") == {"live", "yanked", "deleted", "all"}
     assert ask("list", "--state", "ya") == {"yanked"}
     assert ask("list", "--state", "=", "ya") == {"yanked"}
-    assert ask("list", "--state", "=") == {"live", "yanked", "deleted"}
+    assert ask("list", "--state", "=") == {"live", "yanked", "deleted", "all"}
     assert ask("completion", "") == {"bash", "zsh", "fish"}
 
 

@@ -162,7 +162,7 @@ def refuse(parsed: Parsed, view: View, title: str, recorded: Recorded) -> int:
         write_json({"error": error, "obstacles": recorded.obstacles, "exit_code": code})
         return code
     view.facts(title, recorded)
-    view.obstacles(recorded.obstacles)
+    view.obstacles(recorded.obstacles, _is_open)
     return code
 
 

@@ -10,7 +10,7 @@ from drafter_cli.words import plural, size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from drafter_contracts.manifest import FileRecord
     from drafter_contracts.recording.build import Recorded
@@ -49,8 +49,8 @@ class View:
         """Something worth knowing."""
         write(f"{self._style.paint('note:', YELLOW)} {printable(text)}", to_stderr=True)
 
-    def obstacles(self, claims: Sequence[Claim]) -> None:
-        """Why nothing is published, and what settles each."""
+    def obstacles(self, claims: Sequence[Claim], is_open: Callable[[Claim], bool]) -> None:
+        """Why nothing is published, and what settles each that is open or would be right."""
         heading = f"not published: {plural(len(claims), 'obstacle')}"
         write(f"\n{self._style.paint(heading, RED)}", to_stderr=True)
         for claim in claims:
@@ -58,7 +58,8 @@ class View:
             if claim.source and claim.source not in claim.message:
                 write(f"    read from {printable(claim.source)}", to_stderr=True)
             if claim.expected:
-                write(f"    settled by: {printable(claim.expected)}", to_stderr=True)
+                label = "settled by" if is_open(claim) else "expected"
+                write(f"    {label}: {printable(claim.expected)}", to_stderr=True)
 
     def _table(self, heading: str, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
         ellipsis = "…" if draws_unicode(sys.stderr) else "~"

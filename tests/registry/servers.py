@@ -55,6 +55,7 @@ def seaweedfs(directory: str):
         "-filer",
         "-s3",
         "-s3.port.iceberg=0",
+        "-s3.port.lance=0",
         f"-s3.config={config}",
         "-master.volumeSizeLimitMB=128",
         "-volume.max=40",

@@ -13,7 +13,7 @@ import msgspec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 
 class Stored(msgspec.Struct, frozen=True):
@@ -29,7 +29,12 @@ class BlobStore(Protocol):
 
     Every method raises `UnavailableError` if the store does not answer, `StorageFullError` if it is full, and
     `InternalError` for what cannot be. Methods may be called from several threads and processes at once.
+
+    Attributes:
+        append_bytes: How many bytes `append` is best given at once.
     """
+
+    append_bytes: int
 
     def size(self, digest: str) -> int | None:
         """Bytes of a blob, or None if it is not here."""
@@ -60,13 +65,39 @@ class BlobStore(Protocol):
         ...
 
     def append(self, upload: str, offset: int, data: bytes) -> None:
-        """Stage bytes of an upload at `offset`. Bytes staged there or beyond before are forgotten."""
+        """Stage bytes of an upload at `offset`. Bytes staged there or beyond before are forgotten.
+
+        Raises:
+            RangeError: Fewer than `offset` bytes are staged.
+        """
+        ...
+
+    def prepare(self, upload: str, size: int, digest: str) -> None:
+        """Do ahead what takes `commit` long: verify the first `size` staged bytes and make them durable.
+
+        The staged bytes stay. The blob may appear already, so nobody may rely on it before `commit`.
+
+        Raises:
+            DigestError: They have another digest, or are fewer.
+        """
+        ...
+
+    def ingest(self, upload: str, chunks: Iterable[bytes], digest: str) -> int:
+        """Stage and prepare all bytes of a new upload in one pass; `commit` is next. Returns how many they were.
+
+        If that fails, or `chunks` raises, nothing stays staged.
+
+        Raises:
+            DigestError: They have another digest.
+        """
         ...
 
     def commit(self, upload: str, size: int, digest: str) -> None:
-        """Make the first `size` staged bytes of an upload the blob `digest`, durably; the staged bytes are gone then.
+        """Make the first `size` staged bytes of an upload the blob `digest`, durably.
 
-        Committing a blob that is here already is no error.
+        They may stay staged: discard them then.
+
+        Committing a blob that is here already is no error, and neither is doing it twice.
 
         Raises:
             DigestError: They have another digest, or are fewer. The staged bytes stay.

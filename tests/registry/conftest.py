@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import json
 import os
-import signal
-import subprocess
 import sys
 import uuid
 from datetime import UTC, datetime, timedelta
@@ -66,79 +63,6 @@ def settings(kind, request, tmp_path):
     url, _ = request.getfixturevalue("postgresql"), request.getfixturevalue("s3")
     servers = request.getfixturevalue("servers")
     return Settings(data=data, database=servers.new_database(url), storage=f"s3://registry/{uuid.uuid4().hex}")
-
-
-class Live:
-    """A server: the `drafters serve` process, its URL, an admin's token, its log so far."""
-
-    def __init__(self, process, url, token, log):
-        self.process, self.url, self.token, self._log = process, url, token, log
-
-    @property
-    def headers(self):
-        """What an admin sends."""
-        return {"Authorization": f"Bearer {self.token}"}
-
-    @property
-    def log(self):
-        """Everything that it wrote to standard error."""
-        with open(self._log, encoding="utf-8") as file:
-            return file.read()
-
-    def stop(self, number=signal.SIGTERM):
-        """End it by a signal; returns its exit code (-9 after SIGKILL)."""
-        if self.process.poll() is None:
-            self.process.send_signal(number)
-        return self.process.wait(60)
-
-
-@pytest.fixture
-def live_server(command, tmp_path_factory):
-    """Starts servers: `live_server(settings, *options, variables={...})`.
-
-    Several may be started on one registry, at once or one after the other; all know the first one's token.
-    """
-    running, tokens = [], {}
-
-    def start(settings, *options, variables=None):
-        folder = tmp_path_factory.mktemp("server")
-        log, token_file = str(folder / "log"), str(folder / "token")
-        wanted = {
-            "DRAFTERS_DATA": settings.data,
-            "DRAFTERS_DATABASE": settings.database,
-            "DRAFTERS_STORAGE": settings.storage,
-            "DRAFTERS_ANONYMOUS_READ": "1" if settings.anonymous_read else "0",
-            "DRAFTERS_BLOB_MAX_BYTES": str(settings.blob_max_bytes),
-            "DRAFTERS_GC_GRACE_SECONDS": str(settings.gc_grace_seconds),
-            "DRAFTERS_UPLOAD_IDLE_SECONDS": str(settings.upload_idle_seconds),
-            "DRAFTERS_CONFIG": "",
-            **(variables or {}),
-        }
-        arguments = [command, "serve", "--port", "0", "--json", "--admin-token-file", token_file, *map(str, options)]
-        with open(log, "wb") as errors:
-            process = subprocess.Popen(
-                arguments,
-                env={**os.environ, **wanted},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-            )
-        running.append(process)
-        line = process.stdout.readline()
-        if not line:
-            with open(log, encoding="utf-8") as file:
-                raise RuntimeError(f"the server ended with {process.wait(60)}:\n{file.read()}")
-        if os.path.exists(token_file):
-            with open(token_file, encoding="utf-8") as file:
-                tokens[settings.database_url] = file.read().strip()
-        return Live(process, json.loads(line)["url"], tokens.get(settings.database_url, ""), log)
-
-    yield start
-    for process in running:
-        if process.poll() is None:
-            process.kill()
-        process.wait(60)
-        process.stdout.close()
 
 
 @pytest.fixture

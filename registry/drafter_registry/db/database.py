@@ -40,7 +40,7 @@ class Database:
         create: Whether to make the directory of a SQLite file.
 
     Raises:
-        InvalidError: The URL cannot be read, or names another kind of database.
+        InvalidError: The URL cannot be read, names another kind of database, or a directory that cannot be made.
     """
 
     def __init__(self, url: str, *, create: bool = True) -> None:
@@ -48,7 +48,7 @@ class Database:
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         path = self.url.database or ":memory:"
         if self.is_sqlite and create and path != ":memory:":
-            os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o700, exist_ok=True)
+            make_directory(os.path.dirname(os.path.abspath(path)))
         self.engine: Engine = _sqlite(self.url) if self.is_sqlite else _postgresql(self.url)
 
     def close(self) -> None:
@@ -87,6 +87,18 @@ class Database:
         if not self.is_sqlite:
             number = int.from_bytes(sha256(key.encode()).digest()[:8], "big", signed=True)
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": number})
+
+
+def make_directory(path: str) -> None:
+    """Make a directory for its owner only, unless it is there.
+
+    Raises:
+        InvalidError: It cannot be made.
+    """
+    try:
+        os.makedirs(path, mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise InvalidError(f"the directory {path} cannot be made: {error.strerror}") from error
 
 
 def _read_url(url: str) -> URL:

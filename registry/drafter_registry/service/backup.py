@@ -23,6 +23,7 @@ from drafter_registry.db.models import BlobRow, FileRow
 from drafter_registry.db.schema import HEAD
 from drafter_registry.errors import (
     ConflictError,
+    DigestError,
     Fault,
     IntegrityError,
     InvalidError,
@@ -75,12 +76,12 @@ def backup(registry: Registry, actor: Actor, directory: str) -> Backup:
     Args:
         registry: The registry; others may go on using it.
         actor: Who wants it; an admin.
-        directory: Where to; must not be there yet.
+        directory: Where to; must not be there yet, or be empty.
 
     Raises:
         NotFoundError: No admin.
         NotAuthorisedError: No token.
-        ConflictError: The directory is there already.
+        ConflictError: The directory is there already, and not empty.
         IntegrityError: Blobs that are missing or damaged; lists all of them. Nothing is left behind.
         InvalidError: The directory cannot be written.
         StorageFullError: No room.
@@ -88,8 +89,8 @@ def backup(registry: Registry, actor: Actor, directory: str) -> Backup:
     """
     require(actor, "admin")
     target = os.path.abspath(directory)
-    if os.path.lexists(target):
-        raise ConflictError(f"{target} is there already", hint="name a directory that is not")
+    if os.path.lexists(target) and not (os.path.isdir(target) and not os.listdir(target)):
+        raise ConflictError(f"{target} is there already", hint="name a directory that is not, or an empty one")
     beside = os.path.join(os.path.dirname(target), f".{os.path.basename(target)}.{uuid.uuid4().hex[:8]}.partial")
     with _disk(target):
         try:
@@ -261,17 +262,24 @@ def _verify(source: str, about: Backup) -> dict[str, int]:
 def _store_blob(registry: Registry, source: str, digest: str, size: int) -> None:
     upload = uuid.uuid4().hex
     try:
-        with open(_blob_path(source, digest), "rb") as file:
-            offset = 0
-            while chunk := file.read(limits.part_bytes):
-                registry.blobs.append(upload, offset, chunk)
-                offset += len(chunk)
-        if not size:
-            registry.blobs.append(upload, 0, b"")
+        registry.blobs.ingest(upload, _chunks(_blob_path(source, digest)), digest)
         registry.blobs.commit(upload, size, digest)
+    except DigestError as error:
+        raise IntegrityError(
+            f"the backup is damaged: blob {digest} has other bytes", hint="take another copy of it"
+        ) from error
     except BaseException:
         registry.blobs.discard(upload)
         raise
+
+
+def _chunks(path: str) -> Iterator[bytes]:
+    try:
+        with open(path, "rb") as file:
+            while chunk := file.read(limits.chunk_bytes):
+                yield chunk
+    except OSError as error:
+        raise IntegrityError(f"the backup is damaged: {path} cannot be read: {error.strerror}") from error
 
 
 def _refuse_unless_empty(connection: Connection, registry: Registry) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from drafter_registry.db import schema
-from drafter_registry.db.database import Database
+from drafter_registry.db.database import Database, make_directory
 from drafter_registry.errors import SchemaError
 from drafter_registry.service.context import Registry
 
@@ -26,7 +26,7 @@ def open_registry(settings: Settings, *, create: bool = True) -> Registry:
     Raises:
         SchemaError: The database has an older or newer schema, or is another program's; or there is none and `create`
             is false. Says what to do.
-        InvalidError: A URL that cannot be read.
+        InvalidError: A URL that cannot be read, or a directory that cannot be made.
         UnavailableError: The database or the blob store does not answer.
     """
     database = open_database(settings, create=create)
@@ -49,10 +49,10 @@ def open_database(settings: Settings, *, create: bool = True) -> Database:
 
     Raises:
         SchemaError: `create` is false and there is no such SQLite file.
-        InvalidError: A URL that cannot be read.
+        InvalidError: A URL that cannot be read, or a directory that cannot be made.
     """
     if settings.data and create:
-        os.makedirs(settings.data, mode=0o700, exist_ok=True)
+        make_directory(settings.data)
     database = Database(settings.database_url, create=create)
     path = database.url.database or ":memory:"
     if database.is_sqlite and not create and path != ":memory:" and not os.path.exists(path):

@@ -252,7 +252,7 @@ class LocalStore:
         return known if known is not None and known.mark == status.st_mtime_ns else None
 
     def _leave_mark(self, upload: str, file: int, known: _Written | None) -> None:
-        """Set the file's time to about now, with nanoseconds that nobody can guess. A disk that keeps none forgets it."""
+        """Set the file's time to about now, with nanoseconds nobody can guess. A disk without any forgets it."""
         mark = (int(time.time()) - 1) * 1_000_000_000 + secrets.randbelow(1_000_000_000)
         os.utime(file, ns=(mark, mark))
         self._written.pop(upload, None)

@@ -144,7 +144,7 @@ def _sizes(facts: DrafterFacts, view: ConfigView, index: TensorIndex) -> Iterato
         left, right = _config(view, "num_hidden_layers"), f"{facts.real_layers} by tensor names"
         yield from _differs("draft layers", facts.config_layers, left, right, facts.real_layers, fatal=False)
     stated = facts.target_hidden_size
-    if stated is not None and facts.fc is not None and facts.fc.in_width % stated:
+    if stated and facts.fc is not None and facts.fc.in_width % stated:  # 0: a template that nobody filled in
         left = _config(view, "target_hidden_size")
         right = f"{facts.fc.name} [{facts.fc.out_width}, {facts.fc.in_width}] is no multiple of it"
         if not facts.layout.ids:

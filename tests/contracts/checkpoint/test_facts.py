@@ -260,3 +260,9 @@ def test_speculators_nest_the_drafters_own_shape_and_name_the_target() -> None:
     assert found.norm_before_residual is True
     assert found.layout.producer == "speculators 0.9.0"
     assert found.disagreements == ()
+
+
+@pytest.mark.parametrize("width", [0, -8])
+def test_a_width_that_cannot_be_says_nothing(width: int) -> None:
+    for config in (changed(target_hidden_size=width), changed(target_hidden_size=width, eagle_config=None)):
+        assert facts(config, EAGLE3_TENSORS).disagreements == ()

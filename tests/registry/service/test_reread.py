@@ -1,7 +1,9 @@
 """What the registry reads off its own blobs, and what it refuses to store."""
 
 import json
+import tempfile
 import tracemalloc
+from collections import OrderedDict
 
 import msgspec
 import pytest
@@ -12,11 +14,15 @@ from drafter_contracts import limits as contract_limits
 from drafter_contracts.checkpoint.facts import DrafterFacts
 from drafter_contracts.checkpoint.read import read_drafter
 from drafter_contracts.manifest import FileRecord
+from drafter_contracts.recording.audit import contradictions
 from drafter_registry.errors import ContradictionError, IncompleteError, IntegrityError, NotFoundError
 from drafter_registry.names import Reference
 from drafter_registry.service import reread as module
 from drafter_registry.service.reread import decode_facts, encode_facts, facts_of, reader, reread
 from drafter_registry.service.versions import find
+
+#: Where nothing depends on the back end.
+one_kind = pytest.mark.parametrize("kind", ["sqlite-local"])
 
 
 @pytest.fixture
@@ -69,7 +75,7 @@ def test_facts_are_those_of_the_directory_itself(registry, stored, skeleton, tmp
     read = reread(registry.blobs, stored(files))
     assert read == msgspec.structs.replace(whole, path="tiny@1.0.0")
     assert read.tensors
-    assert "drafters-" not in repr(read)
+    assert tempfile.gettempdir() not in repr(read)
 
 
 def test_only_headers_and_configs_are_read(registry, stored, skeleton):
@@ -85,23 +91,26 @@ def test_only_headers_and_configs_are_read(registry, stored, skeleton):
     assert peak < 3_000_000
 
 
+@one_kind
 def test_quantisation_of_a_file_beside_the_config_is_read(registry, stored, skeleton):
     quantised = {"hf_quant_config.json": b'{"quantization": {"quant_algo": "FP8"}}'}
     plain = reread(registry.blobs, stored(skeleton()))
     assert reread(registry.blobs, stored({**skeleton(), **quantised})).quantization != plain.quantization
 
 
+@one_kind
 def test_a_claim_of_a_large_header_is_refused_unread(registry, stored, skeleton):
     head = (2**30).to_bytes(8, "little") + b"{}"
     manifest = stored({**skeleton(), "model.safetensors": head + bytes(100_000)})
     blobs = Reads(registry.blobs)
     with pytest.raises(ContradictionError, match=r"model\.safetensors") as refused:
         reread(blobs, manifest)
-    assert max(blobs.lengths) <= 8
+    assert max(blobs.lengths) < 1000
     (fault,) = refused.value.faults
     assert fault.pointer == "/files/1"
 
 
+@one_kind
 @pytest.mark.parametrize("grown", [1, -1, -20])
 def test_weights_longer_or_shorter_than_their_header_says_are_refused(registry, stored, skeleton, grown):
     files = skeleton()
@@ -111,6 +120,7 @@ def test_weights_longer_or_shorter_than_their_header_says_are_refused(registry, 
         reread(registry.blobs, stored(files))
 
 
+@one_kind
 def test_every_wrong_file_is_named_at_once(registry, stored, skeleton):
     files = {**skeleton(), "a.safetensors": b"no", "deep/b.safetensors": b"12345678"}
     manifest = stored(files, {"config.json": {"size": 5}})
@@ -122,6 +132,7 @@ def test_every_wrong_file_is_named_at_once(registry, stored, skeleton):
     assert "drafters-" not in repr(refused.value.faults) + refused.value.message
 
 
+@one_kind
 def test_messages_of_the_reader_name_the_versions_own_paths(registry, stored, skeleton):
     for broken in (b"not json", b"[]", b'{"a":' * 100_000):
         with pytest.raises(ContradictionError, match=r"config\.json") as refused:
@@ -138,6 +149,7 @@ def test_a_config_over_its_cap_is_refused_unread(registry, stored, skeleton):
     assert max(blobs.lengths) < contract_limits.config_max_bytes
 
 
+@one_kind
 @pytest.mark.parametrize("missing", ["config.json", "model.safetensors"])
 def test_a_drafter_needs_a_config_and_weights(registry, stored, skeleton, missing):
     files = skeleton()
@@ -146,6 +158,7 @@ def test_a_drafter_needs_a_config_and_weights(registry, stored, skeleton, missin
         reread(registry.blobs, stored(files))
 
 
+@one_kind
 def test_all_pickles_are_named(registry, stored, skeleton):
     extra = dict.fromkeys(["pytorch_model.bin", "training_args.bin", "x/optimizer.PT", "a.npy", "b.pkl"], b"text")
     with pytest.raises(IncompleteError) as refused:
@@ -153,6 +166,7 @@ def test_all_pickles_are_named(registry, stored, skeleton):
     assert {one.actual for one in refused.value.faults} == set(extra)
 
 
+@one_kind
 @pytest.mark.parametrize(
     "data", [b"\x80\x02}q\x00.", b"\x80\x05\x95", b"PK\x03\x04archive/data.pkl", b"\x93NUMPY\x01\x00"]
 )
@@ -161,11 +175,13 @@ def test_a_pickle_under_another_name_is_known_by_its_first_bytes(registry, store
         reread(registry.blobs, stored({**skeleton(), "notes.txt": data}))
 
 
+@one_kind
 def test_text_and_empty_files_are_no_pickles(registry, stored, skeleton):
     extra = {"LICENSE": b"", "a.txt": b"PK", "b.md": "ÄÖ".encode(), "c.gguf": b"GGUF\x03\x00\x00\x00"}
     assert reread(registry.blobs, stored({**skeleton(), **extra})).tensors
 
 
+@one_kind
 def test_every_shard_that_is_not_listed_is_named(registry, stored, skeleton):
     files = skeleton(shards=True)
     index = json.loads(files["model.safetensors.index.json"])
@@ -210,6 +226,7 @@ def test_of_weights_elsewhere_the_stored_header_is_read(registry, stored, skelet
     assert reread(registry.blobs, elsewhere(files, stored)) == reread(registry.blobs, stored(files))
 
 
+@one_kind
 @pytest.mark.parametrize(
     ("header", "size"),
     [
@@ -228,6 +245,7 @@ def test_a_header_that_cannot_be_of_that_file_is_refused(registry, stored, skele
 # What configs hold that JSON does not -------------------------------------------------------------------------------
 
 
+@one_kind
 @pytest.mark.parametrize(
     "value", ["NaN", "Infinity", "[0.0, -Infinity]", "123456789012345678901234567890", '"\\u0000"', '"ÄÖ"', "1e308"]
 )
@@ -240,6 +258,7 @@ def test_facts_survive_being_stored(registry, stored, skeleton, value):
     assert repr(again.config["odd"]) == repr(json.loads(value))
 
 
+@one_kind
 def test_half_a_surrogate_pair_is_refused(registry, stored, skeleton):
     files = skeleton()
     files["config.json"] = files["config.json"].rstrip()[:-1] + b', "odd": "\\ud800"}'
@@ -270,14 +289,20 @@ KEYS = [
     derandomize=True, max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=6))
-@pytest.mark.parametrize("kind", ["sqlite-local"])
-def test_no_config_raises_anything_but_a_refusal(registry, stored, skeleton_bytes, config):
+@one_kind
+def test_no_config_raises_anything_but_a_refusal(registry, stored, skeleton_bytes, recorded, config):
     files = {**skeleton_bytes, "config.json": json.dumps(config).encode()}
     try:
         facts = reread(registry.blobs, stored(files))
     except (ContradictionError, IncompleteError):
         return
     assert repr(decode_facts(encode_facts(facts))) == repr(facts)
+    contradictions(recorded, facts)
+
+
+@pytest.fixture
+def recorded(drafter):
+    return drafter().manifest
 
 
 @pytest.fixture
@@ -307,6 +332,7 @@ def test_facts_of_another_reader_are_read_again_once(registry, publish, drafter,
         blobs = Reads(registry.blobs)
         other = msgspec.structs.replace(registry, blobs=blobs)
         monkeypatch.setattr(module, "reader", lambda: "another")
+        monkeypatch.setattr(module, "_again", OrderedDict())
         assert facts_of(other, connection, row) == stored_facts
         asked = len(blobs.lengths)
         assert asked
@@ -322,6 +348,7 @@ def test_facts_that_cannot_be_read_again_are_a_fault_of_the_store(registry, publ
     with registry.database.read() as connection:
         row = find(connection, Reference("tiny-eagle3", version="1.0.0"))
         monkeypatch.setattr(module, "reader", lambda: "another")
+        monkeypatch.setattr(module, "_again", OrderedDict())
         with pytest.raises(IntegrityError, match="cannot be read again"):
             facts_of(registry, connection, row)
     with pytest.raises(NotFoundError):

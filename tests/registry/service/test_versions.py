@@ -23,6 +23,8 @@ from drafter_registry.service.versions import delete, file, find, manifest_bytes
 
 READER = Actor("reader", ("read",))
 NAME = "tiny-eagle3"
+#: Where nothing depends on the back end.
+one_kind = pytest.mark.parametrize("kind", ["sqlite-local"])
 
 
 @pytest.fixture
@@ -45,9 +47,10 @@ def test_a_version_is_found_by_version_alias_and_digest_with_one_select(registry
             del statements[:]
             row = find(connection, at(reference))
             assert (row.name, row.version, row.digest) == (NAME, "1.0.0", two[0].digest)
-            assert len(statements) == 1
+            assert [one.split()[0] for one in statements if one != "BEGIN"] == ["SELECT"]
 
 
+@one_kind
 @pytest.mark.parametrize("reference", ["9.9", "nowhere", "sha256:" + "0" * 64])
 def test_what_is_not_there_is_not_found(registry, two, reference):
     for name in (NAME, "another"):
@@ -69,6 +72,7 @@ def test_show_tells_the_aliases(registry, admin, two):
     assert show(registry, READER, at("prod")).summary.version == "1.0.0"
 
 
+@one_kind
 def test_reading_needs_a_scope(registry, two, drafter):
     nobody = Actor("anonymous", ())
     calls = (
@@ -84,7 +88,7 @@ def test_reading_needs_a_scope(registry, two, drafter):
 
 def test_a_damaged_manifest_is_not_given_out(registry, admin, two):
     with registry.database.write() as connection:
-        connection.execute(update(VersionRow).values(manifest=VersionRow.manifest.op("||")(b" ")))
+        connection.execute(update(VersionRow).values(manifest=b'{"schema":"drafters.manifest.v1"}'))
     for verb in (show, manifest_bytes):
         with pytest.raises(IntegrityError, match="has not its digest"):
             verb(registry, READER, at("1.0.0"))
@@ -105,12 +109,14 @@ def test_files_are_read_whole_and_in_ranges(registry, two, publish, drafter):
         assert b"".join(stream_file(registry, READER, at("2.0.0"), "deep/notes.txt", start, end)) == data[start:end]
 
 
+@one_kind
 @pytest.mark.parametrize(("start", "end"), [(-1, 3), (3, 3), (4, 2), (0, 10**6), (10**6, 10**6 + 1)])
 def test_a_range_outside_of_the_file_is_refused_before_anything_is_read(registry, two, start, end):
     with pytest.raises(RangeError, match="not inside"):
         stream_file(registry, READER, at("1.0.0"), "config.json", start, end)
 
 
+@one_kind
 @pytest.mark.parametrize("path", ["missing.txt", "../config.json", "drafters-manifest.json", "", "Config.json"])
 def test_a_file_that_is_not_listed_is_not_found(registry, two, path):
     with pytest.raises(NotFoundError, match="has no file"):
@@ -125,10 +131,9 @@ def test_a_lost_blob_is_said_to_be_lost(registry, two):
 
 
 def test_a_file_kept_elsewhere_says_where(registry, admin, drafter):
-    from drafter_registry.service.uploads import store_bytes
-
     from drafter_contracts.manifest import FileRecord
     from drafter_registry.service.publish import publish
+    from drafter_registry.service.uploads import store_bytes
 
     made = drafter()
     weights = made.files["model.safetensors"]
@@ -180,6 +185,7 @@ def test_yanking_again_changes_nothing_but_a_new_reason(registry, admin, two):
     assert logged == [("version.unyank", ""), ("version.yank", "b"), ("version.yank", "a")]
 
 
+@one_kind
 def test_who_may_yank(registry, two):
     with pytest.raises(NotFoundError, match=rf"{NAME}@1\.0\.0 is not here, or this token may not"):
         yank(registry, READER, NAME, "1.0.0")
@@ -226,6 +232,7 @@ def test_a_version_that_aliases_point_to_is_not_deleted(registry, admin, two):
     delete(registry, admin, NAME, "1.0.0")
 
 
+@one_kind
 def test_only_an_admin_deletes(registry, two):
     for scopes in (("read",), ("publish:*", "alias:*")):
         with pytest.raises(NotFoundError, match="is not here, or this token may not"):
@@ -255,6 +262,7 @@ def test_an_alias_moved_while_a_version_is_deleted_never_points_to_nothing(regis
             assert show(registry, READER, at("prod")).manifest.version == version
 
 
+@one_kind
 def test_manifest_bytes_are_canonical(registry, two):
     data, digest = manifest_bytes(registry, READER, at("prod"))
     assert digest == two[0].digest

@@ -8,6 +8,8 @@ from sqlalchemy import insert, or_, select
 from drafter_registry import limits
 from drafter_registry.db.models import AuditRow
 from drafter_registry.documents import AuditEntry, AuditPage
+from drafter_registry.errors import InvalidError
+from drafter_registry.names import shown
 from drafter_registry.service import cursor as cursors
 from drafter_registry.service.access import require
 from drafter_registry.service.context import timestamp
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from drafter_registry.service.context import Actor, Registry
 
 _CURSOR = "audit"
+#: Longest request id and address kept, characters: no write fails because of them.
+_SHORT = 64
+_SUBJECT_MAX_LENGTH = 255
 
 
 def record(connection: Connection, registry: Registry, actor: Actor, action: str, subject: str, **detail: str) -> None:
@@ -39,8 +44,8 @@ def record(connection: Connection, registry: Registry, actor: Actor, action: str
             action=action,
             subject=subject,
             detail=msgspec.json.encode(detail),
-            request_id=actor.request_id,
-            address=actor.address,
+            request_id=actor.request_id[:_SHORT],
+            address=actor.address[:_SHORT],
         )
     )
 
@@ -60,11 +65,15 @@ def entries(
     Raises:
         NotFoundError: No admin.
         NotAuthorisedError: No token.
-        InvalidError: No such cursor or limit.
+        InvalidError: No such cursor or limit, or a subject that none can be.
     """
     require(actor, "admin")
     cursors.check_limit(limit)
     before = cursors.decode(_CURSOR, cursor)
+    if len(subject) > _SUBJECT_MAX_LENGTH or not subject.isprintable():
+        raise InvalidError(
+            f"{shown(subject)} is no subject", hint="a drafter, NAME@VERSION, NAME@ALIAS or a token's id"
+        )
     query = select(AuditRow.__table__).order_by(AuditRow.id.desc()).limit(limit + 1)
     if before is not None:
         query = query.where(AuditRow.id < before)

@@ -7,6 +7,7 @@ randomness need no salt and no slow hash.
 
 from __future__ import annotations
 
+import re
 import secrets
 import string
 from contextlib import suppress
@@ -48,6 +49,7 @@ _CHECK = 6
 _LENGTH = len(PREFIX) + _RANDOM + _CHECK
 _NAME_MAX_LENGTH = 96
 _MAX_DAYS = 3650
+_ID = re.compile(r"[0-9a-f]{16}")
 #: `last_used_at` is as exact as this: most requests write nothing.
 _USED_EVERY = timedelta(minutes=1)
 
@@ -92,6 +94,8 @@ def revoke(registry: Registry, actor: Actor, token_id: str) -> None:
         NotAuthorisedError: No token shown.
     """
     require(actor, ADMIN, subject=f"token {shown(token_id)}")
+    if not _ID.fullmatch(token_id):
+        raise missing(f"token {shown(token_id)}")
     now = registry.now()
     with registry.database.write() as connection:
         table = TokenRow.__table__

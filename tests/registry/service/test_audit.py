@@ -81,3 +81,14 @@ def test_a_page_has_bounds(rows, local_admin, limit):
 def test_only_an_admin_reads_it(rows):
     with pytest.raises(NotFoundError):
         audit.entries(rows, Actor("ci", ("read", "publish:*", "alias:*")))
+
+
+@pytest.mark.parametrize("subject", ["a\x00b", "\ud800", "x" * 256])
+def test_a_subject_that_none_can_be_is_refused(rows, local_admin, subject):
+    with pytest.raises(InvalidError, match="is no subject"):
+        audit.entries(rows, local_admin, subject=subject)
+
+
+def test_no_write_fails_because_of_a_long_request_id(rows, local_admin):
+    write(rows, Actor("ci", ("admin",), "r" * 300, "a" * 300), "kimi@1.0")
+    assert audit.entries(rows, local_admin).items[0].request_id == "r" * 64

@@ -117,8 +117,9 @@ def test_revoking_is_logged_once_and_unknown_ids_are_missing(rows, local_admin):
     tokens.revoke(rows, local_admin, new.record.id)
     tokens.revoke(rows, local_admin, new.record.id)
     assert [entry.action for entry in audit.entries(rows, local_admin).items] == ["token.revoke", "token.create"]
-    with pytest.raises(NotFoundError, match="nobody"):
-        tokens.revoke(rows, local_admin, "nobody")
+    for unknown in ("nobody", "0" * 16, "a\x00b", "\ud800"):
+        with pytest.raises(NotFoundError, match="is not here"):
+            tokens.revoke(rows, local_admin, unknown)
 
 
 def test_listing_is_newest_first_and_says_what_is_known(rows, local_admin, row_clock):

@@ -89,7 +89,8 @@ def ensure(
     blobs = Blobs(root)
     with _held(directory, blobs):
         if not _is_complete(directory, wanted, manifest):  # or somebody else fetched it meanwhile
-            _fetch_all(blobs, backend, f"{name}@{digest}", wanted, tell or (lambda _: None))
+            # By its version, which is found when yanked, too; every byte is verified whatever comes.
+            _fetch_all(blobs, backend, f"{name}@{manifest.version or digest}", wanted, tell or (lambda _: None))
             paths = {record.path: blobs.path(record.sha256) for record in wanted}
             _assemble(directory, paths, {FILE_NAME: canonical(manifest)})
     return directory

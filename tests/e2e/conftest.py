@@ -10,6 +10,7 @@ import time
 import pytest
 
 from drafter_cli.demo_files import DEEPSEEK, EVERY_OPTION, write_drafter, write_target
+from drafter_contracts.checkpoint.skeleton import write_skeleton
 from drafter_contracts.engines.local import kept
 from drafter_contracts.engines.local.contents import DirectoryContents
 from drafter_contracts.engines.local.folder import profiles_folder
@@ -132,3 +133,127 @@ class Bench:
 @pytest.fixture
 def bench(tmp_path) -> Bench:
     return Bench(str(tmp_path))
+
+
+SMALL_WIDTH, SMALL_VOCABULARY = 64, 512
+
+
+def small_config(ids, vocabulary=SMALL_VOCABULARY, **more):
+    config = {
+        "architectures": ["LlamaForCausalLMEagle3"],
+        "model_type": "llama",
+        "hidden_size": SMALL_WIDTH,
+        "intermediate_size": 128,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 4,
+        "head_dim": 16,
+        "vocab_size": vocabulary,
+        "draft_vocab_size": vocabulary,
+        "max_position_embeddings": 4096,
+        "rope_theta": 50000.0,
+        "torch_dtype": "bfloat16",
+        **more,
+    }
+    if ids is not None:
+        config["eagle_config"] = {"eagle_aux_hidden_state_layer_ids": list(ids), "use_aux_hidden_state": True}
+    return config
+
+
+def small_tensors(vocabulary=SMALL_VOCABULARY):
+    width = SMALL_WIDTH
+    shapes = {
+        "fc.weight": (width, 3 * width),
+        "midlayer.hidden_norm.weight": (width,),
+        "midlayer.input_layernorm.weight": (width,),
+        "midlayer.self_attn.q_proj.weight": (64, 2 * width),
+        "midlayer.self_attn.k_proj.weight": (64, 2 * width),
+        "midlayer.self_attn.v_proj.weight": (64, 2 * width),
+        "midlayer.self_attn.o_proj.weight": (width, 64),
+        "midlayer.post_attention_layernorm.weight": (width,),
+        "midlayer.mlp.gate_proj.weight": (128, width),
+        "midlayer.mlp.up_proj.weight": (128, width),
+        "midlayer.mlp.down_proj.weight": (width, 128),
+        "norm.weight": (width,),
+        "lm_head.weight": (vocabulary, width),
+    }
+    return {name: ("BF16", shape) for name, shape in shapes.items()}
+
+
+class Shop:
+    """One test's registry, in the command's own process or behind a real server, and small drafters for it."""
+
+    def __init__(self, folder, drafters, server=None):
+        self.folder, self._drafters, self.server = folder, drafters, server
+        self.data, self.cache = os.path.join(folder, "data"), os.path.join(folder, "cache")
+        self.target = os.path.join(folder, "target")
+        os.mkdir(self.target)
+        config = {
+            "architectures": ["DeepseekV3ForCausalLM"],
+            "model_type": "deepseek_v3",
+            "hidden_size": SMALL_WIDTH,
+            "num_hidden_layers": 61,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 4,
+            "kv_lora_rank": 8,
+            "vocab_size": SMALL_VOCABULARY,
+            "max_position_embeddings": 4096,
+            "torch_dtype": "bfloat16",
+        }
+        with open(os.path.join(self.target, "config.json"), "w", encoding="utf-8") as file:
+            json.dump(config, file)
+
+    @property
+    def variables(self):
+        """Environment of the commands."""
+        own = {"DRAFTERS_CACHE": self.cache, "DRAFTERS_CONFIG": None, "HOME": self.folder, "XDG_CONFIG_HOME": None}
+        if self.server is None:
+            return own | {"DRAFTERS_DATA": self.data, "DRAFTERS_URL": None, "DRAFTERS_TOKEN": None}
+        return own | {"DRAFTERS_URL": self.server.url, "DRAFTERS_TOKEN": self.server.token, "DRAFTERS_DATA": None}
+
+    def run(self, *arguments, variables=None, **keywords):
+        """Run a command on the registry."""
+        return self._drafters(*arguments, variables={**self.variables, **(variables or {})}, **keywords)
+
+    def drafter(self, name="drafter", ids=(2, 30, 58), vocabulary=SMALL_VOCABULARY, **more):
+        """A small drafter; returns its directory. Its weights are a hole of `vocabulary` * 128 bytes and more."""
+        directory = os.path.join(self.folder, name)
+        write_skeleton(directory, small_config(ids, vocabulary, **more), small_tensors(vocabulary))
+        return directory
+
+    def publish(self, directory, *more, version="1.0", **keywords):
+        """Publish a directory as tiny@VERSION."""
+        named = ("--name", "tiny", "--version", version, "--target", self.target)
+        return self.run("publish", directory, *named, *more, **keywords)
+
+    def versions(self):
+        """What the registry lists: "NAME@VERSION"."""
+        done = self.run("list", "--json")
+        assert done.returncode == 0, done.stderr
+        return [f"{item['name']}@{item['version']}" for item in json.loads(done.stdout).get("items", [])]
+
+    def requests(self, method, path):
+        """The server's log: requests of that method below that path."""
+        lines = [json.loads(line) for line in self.server.log.splitlines() if line.startswith("{")]
+        told = [line for line in lines if line.get("event") == "request"]
+        return [line for line in told if line["method"] == method and line["path"].startswith(path)]
+
+
+@pytest.fixture
+def own_shop(tmp_path, drafters) -> Shop:
+    """A registry in the command's own process."""
+    return Shop(str(tmp_path), drafters)
+
+
+@pytest.fixture
+def served_shop(tmp_path, drafters, live_server) -> Shop:
+    """A registry behind a real server."""
+    from drafter_registry.settings import Settings
+
+    return Shop(str(tmp_path), drafters, live_server(Settings(data=str(tmp_path / "data"))))
+
+
+@pytest.fixture(params=["own_shop", "served_shop"])
+def shop(request) -> Shop:
+    """Either."""
+    return request.getfixturevalue(request.param)

@@ -95,5 +95,6 @@ def mapping(flags: Sequence[str], profile: Profile) -> dict[object, object]:
     words = iter(flags)
     for name in words:
         value = True if name in switches else next(words, "")
-        options[name.removeprefix("--")] = int(value) if isinstance(value, str) and value.isdecimal() else value
+        number = isinstance(value, str) and value.isdecimal() and str(int(value)) == value
+        options[name.removeprefix("--")] = int(value) if number else value
     return options

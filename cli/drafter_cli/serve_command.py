@@ -75,9 +75,9 @@ def run(command: Command, parsed: Parsed) -> int:
     try:
         registry = open_registry(settings)
         try:
-            _announce(parsed, server.url_of(opened, where), _first_token(registry, parsed.value("--admin-token-file")))
+            token = _first_token(registry, parsed.value("--admin-token-file"))
             _collect_garbage()
-            server.run(registry, opened, where)
+            server.run(registry, opened, where, lambda: _announce(parsed, server.url_of(opened, where), token))
         finally:
             close(registry)
     finally:

@@ -21,7 +21,7 @@ from drafter_registry.service.context import Registry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from drafter_registry.api.state import State
 
@@ -80,19 +80,19 @@ def url_of(opened: socket.socket, where: Listening) -> str:
     return f"{'https' if where.certfile else 'http'}://{shown}:{port}"
 
 
-def run(registry: Registry, opened: socket.socket, where: Listening, log: Log | None = None) -> None:
+def run(registry: Registry, opened: socket.socket, where: Listening, started: Callable[[], None]) -> None:
     """Answer requests until SIGTERM or SIGINT; a second SIGINT ends at once.
 
     Args:
         registry: What to serve; whoever opened it closes it.
         opened: From `listen`.
         where: The same.
-        log: Where lines go.
+        started: Called once, when requests are answered and signals are obeyed.
 
     Raises:
         InvalidError: The certificate or its key cannot be read.
     """
-    lines = log or Log()
+    lines = Log()
     _take_over_logging(lines)
     app = create_app(registry, lines)
     config = uvicorn.Config(
@@ -114,8 +114,12 @@ def run(registry: Registry, opened: socket.socket, where: Listening, log: Log | 
         config.load()
     except OSError as error:  # SSLError is one
         raise InvalidError("the certificate or its key cannot be read", hint=str(error)) from None
-    lines.line("info", "started", url=url_of(opened, where), version=app.version)
-    _Server(config, app.state.shared, where.drain_seconds).run(sockets=[opened])
+
+    def tell() -> None:
+        started()
+        lines.line("info", "started", url=url_of(opened, where), version=app.version)
+
+    _Server(config, app.state.shared, where.drain_seconds, tell).run(sockets=[opened])
     lines.line("info", "stopped")
 
 
@@ -132,11 +136,17 @@ def _take_over_logging(log: Log) -> None:
 class _Server(uvicorn.Server):
     """Ends in order: readiness says no, then the socket closes, then what runs is finished."""
 
-    def __init__(self, config: uvicorn.Config, state: State, drain_seconds: float) -> None:
+    def __init__(self, config: uvicorn.Config, state: State, drain_seconds: float, tell: Callable[[], None]) -> None:
         super().__init__(config)
+        self._tell = tell
         self._shared = state
         self._drain_seconds = drain_seconds
         self._ends_at = float("inf")
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to answer, then say so."""
+        await super().startup(sockets)
+        self._tell()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -43,9 +43,10 @@ def connect(parsed: Parsed) -> Backend:
     settings = in_force(parsed)
     if _is_remote(settings):
         return _remote(settings)
+    registry, actor = open_local(settings)
     from drafter_cli.embedded import Embedded
 
-    return Embedded(*open_local(settings))
+    return Embedded(registry, actor)
 
 
 def in_force(parsed: Parsed) -> InForce:
@@ -79,9 +80,10 @@ def open_local(settings: InForce, *, create: bool = True) -> tuple[Registry, Act
     """
     try:
         from drafter_registry.service.open import open_registry
-    except ModuleNotFoundError as error:
+
+        return open_registry(configuration.registry_settings(settings), create=create), local_actor()
+    except ModuleNotFoundError as error:  # of the libraries, some are imported only for some databases and stores
         raise missing_extra("a registry in this process", "server", error) from None
-    return open_registry(configuration.registry_settings(settings), create=create), local_actor()
 
 
 def local_actor() -> Actor:

@@ -184,7 +184,7 @@ def _ownership(facts: DrafterFacts, view: ConfigView, index: TensorIndex) -> dic
         whose_head, head_place = OWN, _config(view, "tie_word_embeddings")
     elif head is False and not (tied or whole or facts.vocabulary.reduced):
         whose_head = TARGET
-    narrower = facts.target_hidden_size is not None and facts.target_hidden_size != facts.hidden_size
+    narrower = count(facts.target_hidden_size) not in (None, facts.hidden_size)
     if embedding is True and (whole or narrower):
         whose_embedding = OWN
     elif embedding is False and not whole:

@@ -341,6 +341,17 @@ def test_a_manifest_beside_the_weights_that_the_files_contradict_is_refused(inci
     }
 
 
+def test_a_producer_is_recorded_where_the_files_name_exactly_one(drafters, fitting_target, listed):
+    def producer(name):
+        facts = drafters[name]
+        return facts.layout.producer, record(facts, NAMED, fitting_target(facts), listed).manifest.provenance.producer
+
+    assert producer("eagle3") == ("SpecForge or ModelOpt", "")
+    read, recorded = producer("published--RedHatAI--Qwen3-4B-speculator.dspark")
+    assert recorded == read
+    assert read.startswith("speculators")
+
+
 def test_recording_what_was_recorded_gives_the_same_manifest(drafters, fitting_target, listed):
     for name, facts in drafters.items():
         first = record(facts, named(steps=3, producer="p==1"), fitting_target(facts), listed).manifest

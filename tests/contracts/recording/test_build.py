@@ -162,10 +162,27 @@ def test_an_option_precedes_numbers_that_are_only_read_by_a_rule(incident, fitti
     assert layout.stated.key == "eagle_config.eagle_aux_hidden_state_layer_ids"
     assert (layout.stated.values, layout.stated.numbering) == ((2, 14, 27), "eagle-config")
     assert layout.stated.producer == "specforge==0.2.0"
+    assert layout.evidence[0].startswith("--boundaries 2,14,27: boundaries 2, 14, 27")
+    assert (
+        "eagle_aux_hidden_state_layer_ids = [2, 14, 27]; producer rule: SGLang and the trainers" in layout.evidence[1]
+    )
     word = lines(recorded.taken_on_word)
     assert "which would be boundaries 3, 15, 28" in word["layout.stated"][0]
     assert word["layout.boundaries"][1] == "--boundaries 2,14,27"
     assert word["provenance.producer"] == ("specforge==0.2.0", "stated by the publisher")
+
+
+def test_a_final_norm_of_the_config_stays_one_where_an_option_names_its_boundary(
+    reading, shapes, fitting_target, listed
+):
+    config, tensors = shapes["eagle3"]
+    tensors = {name: shape for name, shape in tensors.items() if name != "fc.weight"}
+    facts = reading({**config, "eagle_config": {"use_aux_hidden_state": False}}, tensors)
+    for statement in (NAMED, named(boundaries=(31,), option="--boundaries 31")):
+        layout = record(facts, statement, fitting_target(facts), listed).manifest.layout
+        assert (layout.boundaries, layout.states) == ((31,), ("final_norm",))
+    residual = named(boundaries=(31,), option="--boundaries 31", states=("residual",))
+    assert record(facts, residual, fitting_target(facts), listed).manifest.layout.states == ("residual",)
 
 
 def test_output_ids_are_kept_as_they_were_stated(reading, shapes, fitting_target, listed):

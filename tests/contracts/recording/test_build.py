@@ -267,6 +267,18 @@ def test_without_its_target_a_drafter_is_not_recorded(reading, shapes, listed):
     assert "depends on the target's depth" in record(final, NAMED, None, listed).obstacles[0].message
 
 
+def test_ids_that_were_read_without_the_depth_are_not_recorded_with_one(reading, shapes, listed):
+    """The numbers would be boundaries on a target as deep as the largest of them."""
+    config, tensors = shapes["eagle3"]
+    target = TargetRecord(model="org/T", architecture="T", layers=27, hidden_size=64)
+    statement = named(manifest=Manifest(schema=SCHEMA, target=target))
+    (claim,) = record(reading(config, tensors, layers=None), statement, None, listed).obstacles
+    assert claim.pointer == "/target/layers"
+    assert "boundaries instead if the target has 27 layers" in claim.message
+    layout = record(reading(config, tensors, layers=27), statement, None, listed).manifest.layout
+    assert layout.boundaries == (2, 14, 27)
+
+
 def test_what_the_drafter_says_of_its_target_is_used_where_the_target_is_not_at_hand(reading, shapes, listed):
     config, tensors = shapes["dflash"]
     verifier = {"name_or_path": "org/Verified", "architectures": ["VerifiedForCausalLM"]}

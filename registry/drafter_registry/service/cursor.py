@@ -29,8 +29,8 @@ def decode(kind: str, cursor: str) -> int | None:
         text = urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4)).decode("ascii")
     except (ValueError, UnicodeError):
         text = ""
-    found, _, number = text.partition(":")
-    if found != kind or not number.isdigit() or int(number) > _LARGEST or encode(kind, int(number)) != cursor:
+    number = text.partition(":")[2]
+    if not number.isdigit() or int(number) > _LARGEST or encode(kind, int(number)) != cursor:
         raise InvalidError(f"{shown(cursor)} is no cursor of this list", hint=_FIRST)
     return int(number)
 

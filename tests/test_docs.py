@@ -32,7 +32,7 @@ def shell_lines(page):
     """Every command of a page's code blocks, with continued lines joined."""
     for block in re.findall(r"^```(?:sh|bash|console)?\n(.*?)^```", read(page), flags=re.DOTALL | re.MULTILINE):
         for line in block.replace("\\\n", " ").splitlines():
-            words = line.removeprefix("$ ").partition(" #")[0]
+            words = re.split(r" (?:#|>|\|+ )", line.removeprefix("$ "))[0]
             if words.startswith(("drafters ", "make ")):
                 yield words
 

@@ -40,11 +40,11 @@ def _section(command: Command) -> str:
         f"| {_cell(_sentence(one.help, one.choices))} |"
         for one in (*command.options, HELP)
     )
-    text = f"## drafters {command.name}\n\n```text\n{usage(command)}\n```\n\n{command.description}\n\n"
+    text = f"## drafters {command.name}\n\n```\n{usage(command)}\n```\n\n{command.description}\n\n"
     text += f"| Option | |\n|---|---|\n{options}\n"
     if command.examples:
         lines = "\n".join(f"# {what}\n{line}" for line, what in command.examples)
-        text += f"\n```shell\n{lines}\n```\n"
+        text += f"\n```sh\n{lines}\n```\n"
     return text
 
 

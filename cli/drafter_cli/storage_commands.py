@@ -75,6 +75,8 @@ COMMANDS = {
     ),
 }
 
+#: A grace below which somebody may still be uploading what is removed, seconds. Nothing that is published is at risk.
+_SHORT = 3600
 _PROBLEMS = (
     Column("KIND"),
     Column("SUBJECT", shrinks=True),
@@ -93,6 +95,8 @@ def run(command: Command, parsed: Parsed) -> int:
 
 def _gc(parsed: Parsed) -> int:
     grace = seconds("--grace", parsed.value("--grace")) if parsed.has("--grace") else None
+    if grace is not None and grace < _SHORT and not parsed.has("--dry-run"):
+        write("note: a publication that is under way now may have to start again", to_stderr=True)
     with opened("gc", parsed) as (registry, actor):
         from drafter_registry.service.collect import collect
 

@@ -7,16 +7,20 @@ from drafter_cli.table import Column
 from drafter_cli.terminal import BOLD, GREEN, RED, YELLOW, Style, printable
 from drafter_cli.words import moment, plural, size
 from drafter_contracts.errors import ManifestError
-from drafter_contracts.layout import NORM_CONCATENATION, NORM_PER_CHUNK, describe_taps
+from drafter_contracts.layout import NORM_CONCATENATION, NORM_PER_CHUNK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from drafter_contracts.layout import CaptureLayout
     from drafter_contracts.manifest import Manifest
     from drafter_contracts.manifest_records import FileRecord, LayoutRecord
     from drafter_registry.documents import Difference, VersionDocument, VersionSummary
 
 _COLOURS = {"live": GREEN, "yanked": YELLOW, "deleted": RED}
 _NORMS = {NORM_CONCATENATION: "one over the concatenation", NORM_PER_CHUNK: "one for each tap"}
+
+#: Longest sentence about one change, signs: an evidence may be a page.
+_WORDS = 240
 
 #: Columns of `drafters list`; the least useful ones leave first.
 COLUMNS = (
@@ -89,12 +93,11 @@ def _layout(sheet: Sheet, manifest: Manifest) -> None:
         sheet.field("reads", f"boundaries {list(record.boundaries)}, which cannot be: {error.diagnostics()}", RED)
         return
     if layout is not None:
-        sheet.field("reads", describe_taps(layout.taps))
         sheet.field("boundaries", _ids(record.boundaries))
         sheet.field("output ids", _ids(layout.output_ids) + " (-1 is the embedding)" * (-1 in layout.output_ids))
-        if len(layout.taps) > 1:
-            sheet.field("concatenated", " then ".join(tap.label() for tap in layout.taps))
         sheet.field("fc input", _width(record, layout.fc_input_width))
+        for line in _columns(record, layout):
+            sheet.field("", line)
         sheet.field("norm before fc", _NORMS.get(layout.norm, ""))
     _known(sheet, record)
 
@@ -115,12 +118,21 @@ def _ids(numbers: tuple[int, ...]) -> str:
 
 def _width(record: LayoutRecord, computed: int | None) -> str:
     width = record.fc_input_width if record.fc_input_width is not None else computed
-    if width is None:
-        return ""
-    taps = record.widths
-    if not taps and width % len(record.boundaries) == 0:
-        taps = (width // len(record.boundaries),) * len(record.boundaries)
-    return f"{width} ({' + '.join(map(str, taps))})" if len(taps) > 1 else str(width)
+    taps = plural(len(record.boundaries), "tap")
+    return f"{width} wide, {taps} in this order:" if width is not None else f"{taps} in this order:"
+
+
+def _columns(record: LayoutRecord, layout: CaptureLayout) -> list[str]:
+    """What each range of `fc`'s columns reads: the order of concatenation."""
+    width, taps = record.fc_input_width, len(layout.taps)
+    widths = layout.widths or ((width // taps,) * taps if width is not None and width % taps == 0 else ())
+    if not widths:
+        return [tap.label() for tap in layout.taps]
+    lines, start = [], 0
+    for tap, wide in zip(layout.taps, widths, strict=True):
+        lines.append(f"columns {start} to {start + wide - 1}: {tap.label()}")
+        start += wide
+    return lines
 
 
 def _target(sheet: Sheet, manifest: Manifest) -> None:
@@ -211,12 +223,10 @@ def render_difference(difference: Difference, *, style: Style, width: int) -> st
         if changes:
             sheet.lines += ["", style.paint(heading, BOLD)]
         for change in changes:
-            sheet.lines.append(f"  {printable(change.field)}: {_side(change.before)} -> {_side(change.after)}")
-            sheet.field("", change.words)
+            sheet.lines.append(f"  {printable(change.field)}")
+            sheet.field(
+                "", change.words if len(change.words) <= _WORDS else f"{change.words[:_WORDS]}... (--json has all)"
+            )
     if not difference.changes:
         sheet.lines.append("  nothing else differs" if same else "  what differs is not told")
     return sheet.text()
-
-
-def _side(value: str) -> str:
-    return printable(value) if value else "not recorded"

@@ -63,7 +63,7 @@ class Readies:
     async def _fresh(self) -> dict[str, str]:
         looks: dict[str, Callable[[Registry], object]] = {
             "database": _database,
-            "schema": lambda registry: schema.check(registry.database),
+            "schema": lambda registry: schema.check_running(registry.database),
             "storage": lambda registry: registry.blobs.probe(),
         }
         found = await asyncio.gather(*(self._one(name, look) for name, look in looks.items()))

@@ -43,6 +43,21 @@ def check(database: Database) -> None:
         )
 
 
+def check_running(database: Database) -> None:
+    """Return if a process of this release, started when the schema was right, can go on working.
+
+    So it can after the next release's upgrade, whose migrations leave the tables usable by this one: otherwise every
+    replica would leave at the moment of the upgrade, before one of the new release is there.
+
+    Raises:
+        SchemaError: It has no schema, an older one, or is another program's.
+        UnavailableError: It does not answer.
+    """
+    found = _revision(database)
+    if found is None or found in REVISIONS or not found.startswith(_PREFIX):
+        check(database)
+
+
 def create_or_check(database: Database) -> None:
     """Make the tables in an empty database; otherwise `check`.
 

@@ -47,12 +47,14 @@ class State:
         self._verbs = anyio.CapacityLimiter(_VERBS)
         self._chunks = anyio.CapacityLimiter(_CHUNKS)
         self._probe = anyio.CapacityLimiter(3)
-        self._notes = ThreadPoolExecutor(1, thread_name_prefix="drafters-notes")
+        self._notes: ThreadPoolExecutor | None = None
         self._waiting = 0
 
     def close(self) -> None:
-        """Write what was put off, and end the thread that does."""
-        self._notes.shutdown()
+        """Write what was put off, and end the thread that does; another request starts one anew."""
+        if self._notes is not None:
+            self._notes.shutdown()
+            self._notes = None
 
     async def in_thread(self, function: Callable[..., T], *arguments: object) -> T:
         """A verb, in a worker thread."""
@@ -70,6 +72,8 @@ class State:
         """Write a note that nobody waits for; dropped while many wait: the next request makes it again."""
         if self._waiting < _NOTES:
             self._waiting += 1
+            if self._notes is None:
+                self._notes = ThreadPoolExecutor(1, thread_name_prefix="drafters-notes")
             self._notes.submit(self._write, note)
 
     def _write(self, note: Callable[[], None]) -> None:

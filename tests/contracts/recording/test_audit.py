@@ -254,6 +254,13 @@ def test_what_is_missing_is_listed_in_full():
     assert "/layout" not in [claim.pointer for claim in missing(Manifest(schema=SCHEMA, method="NEXTN"))]
 
 
+def test_a_config_that_does_not_speak_of_norms_leaves_them_open_where_there_are_no_tensors(drafters):
+    layout = LayoutRecord(boundaries=(3, 15, 28), norm="concatenation", known_by="declared")
+    manifest = Manifest(schema=SCHEMA, layout=layout)
+    assert pointers(manifest, drafters["eagle3 config alone"]) == set()
+    assert pointers(manifest, drafters["eagle3"]) == {"/layout/norm"}
+
+
 def test_what_a_drafter_was_trained_with_may_be_missing_from_it(drafters):
     """Trained with an embedding of its own that nobody exported: a rule of the gate speaks of it, its bytes do not."""
     manifest = msgspec.convert({"schema": SCHEMA, "draft": {"embeddings": "own", "lm_head": "own"}}, Manifest)

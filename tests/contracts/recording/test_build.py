@@ -142,6 +142,7 @@ def test_norms_flags_block_and_mask_are_recorded(drafters, fitting_target, liste
     assert of("dflash declared").layout.known_by == "declared"
     assert of("standalone").draft.lm_head == of("standalone").draft.embeddings == "own"
     assert of("nextn").layout is None
+    assert of("eagle3 config alone").draft.layers == 1
 
 
 @pytest.mark.parametrize("name", ["eagle", "nextn", "standalone"])
@@ -297,6 +298,34 @@ def test_a_target_that_is_not_the_one_of_the_config_is_refused(drafters, listed)
     looped = TargetFacts(path="/models/Loop", architecture="A", num_layers=62, num_loops=2, hidden_size=64)
     manifest = record(facts, NAMED, looped, listed).manifest
     assert (manifest.target.model, manifest.target.layers) == ("Loop", 62)
+
+
+def test_a_manifest_may_count_one_pass_of_a_looped_target(incident, listed):
+    looped = TargetFacts(path="org/L", architecture="A", num_layers=62, num_loops=2, hidden_size=64)
+    for layers, obstacles in ((31, []), (62, []), (60, ["/target/layers"])):
+        statement = named(manifest=Manifest(schema=SCHEMA, target=TargetRecord(layers=layers)))
+        assert pointers(record(incident, statement, looped, listed)) == obstacles
+
+
+def test_whose_head_it_is_is_recorded_only_where_it_follows(reading, shapes, fitting_target, listed):
+    def owner(config, tensors):
+        facts = reading(config, tensors)
+        return record(facts, NAMED, fitting_target(facts), listed).manifest.draft.lm_head
+
+    config, tensors = shapes["eagle3"]
+    whole = {**tensors, "lm_head.weight": (1000, 64), "d2t": (1000,)}
+    assert owner({**config, "draft_vocab_size": 1000}, whole) == ""  # maybe a copy of the target's
+    config, tensors = shapes["standalone"]
+    bare = {name: shape for name, shape in tensors.items() if name != "lm_head.weight"}
+    assert owner({**config, "tie_word_embeddings": True}, bare) == "own"
+    config, tensors = shapes["dflash"]
+    assert owner(config, tensors) == "target"
+
+
+def test_a_templates_zero_is_no_number(reading, shapes, fitting_target, listed):
+    config, tensors = shapes["eagle3"]
+    facts = reading({**config, "max_position_embeddings": 0}, tensors)
+    assert record(facts, NAMED, fitting_target(facts), listed).manifest.draft.context_length is None
 
 
 def test_name_and_version_must_be_stated_and_files_may_follow(incident, fitting_target):

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 _STATUS = re.compile(r"status code: (\d{3})")
 _FULL = re.compile(r"InsufficientStorage|StorageFull|QuotaExceeded|no space left", re.IGNORECASE)
-_SLOW = re.compile(r"timed? ?out", re.IGNORECASE)
+_SLOW = re.compile(r"kind: Timeout|TimedOut|timed out")
 _SCHEME = re.compile(r"BadScheme")
-_UNREACHABLE = re.compile(r"connect|dns|refused", re.IGNORECASE)
+_UNREACHABLE = re.compile(r"kind: Connect|ConnectError|ConnectionRefused|refused|dns error")
 
 
 class NoBucketError(UnavailableError):
@@ -37,10 +37,7 @@ def translated() -> Iterator[None]:
     try:
         yield
     except (PermissionDeniedError, UnauthenticatedError):
-        raise UnavailableError(
-            "the object store refuses the registry's credentials",
-            hint="see what the registry's environment gives it (AWS_*, GOOGLE_*, AZURE_*), and what the bucket allows",
-        ) from None
+        raise _refused() from None
     except FileNotFoundError:
         raise _no_bucket() from None
     except BaseError as error:
@@ -50,6 +47,13 @@ def translated() -> Iterator[None]:
 
 def _no_bucket() -> NoBucketError:
     return NoBucketError("the object store has no such bucket", hint="make it, or correct DRAFTERS_STORAGE")
+
+
+def _refused() -> UnavailableError:
+    return UnavailableError(
+        "the object store refuses the registry's credentials",
+        hint="see what the registry's environment gives it (AWS_*, GOOGLE_*, AZURE_*), and what the bucket allows",
+    )
 
 
 def _meaning(text: str) -> RegistryError:
@@ -64,10 +68,12 @@ def _meaning(text: str) -> RegistryError:
         return UnavailableError(
             "the object store's address is plain http, which is not allowed", hint="set AWS_ALLOW_HTTP=true"
         )
+    if status and status[1] in {"401", "403"}:
+        return _refused()
     if status:
         return UnavailableError(f"the object store answers with HTTP {status[1]}", retry_after=5)
-    if _SLOW.search(text):
-        return UnavailableError("the object store does not answer in time", retry_after=5)
     if _UNREACHABLE.search(text):
         return UnavailableError("the object store cannot be reached", retry_after=5)
+    if _SLOW.search(text):
+        return UnavailableError("the object store does not answer in time", retry_after=5)
     return UnavailableError("the object store cannot be used", retry_after=5)

@@ -17,6 +17,7 @@ import obstore
 from obstore.exceptions import AlreadyExistsError
 
 from drafter_registry import limits
+from drafter_registry.blobs.ahead import ReadAhead
 from drafter_registry.blobs.answers import NoBucketError, translated
 from drafter_registry.blobs.keys import (
     BLOBS,
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 
 #: Bytes asked for at once while a blob is streamed.
 _WINDOW = 8 * 1024 * 1024
+#: S3 takes no smaller part of a multipart put, but for the last.
+_LEAST_PART = 5 * 1024 * 1024
 #: Parts of one put on the way at once; each is held in memory.
 _CONCURRENCY = 2
 #: Most uploads of which this process remembers where they end, or that they are prepared.
@@ -62,17 +65,19 @@ class ObjectsStore:
 
     Args:
         store: The bucket, with the prefix below which everything is kept.
+        name: What to call it: its URL.
     """
 
     append_bytes = limits.part_bytes
 
-    def __init__(self, store: ObjectStore) -> None:
+    def __init__(self, store: ObjectStore, name: str) -> None:
+        self._name = name
         self._store = store
         self._ends: dict[str, int] = {}
         self._prepared: dict[str, tuple[int, str]] = {}
 
     def __repr__(self) -> str:
-        return f"ObjectsStore({self._store!r})"
+        return f"ObjectsStore({self._name!r})"
 
     def size(self, digest: str) -> int | None:
         """See `BlobStore`."""
@@ -218,7 +223,9 @@ class ObjectsStore:
 
     def _bytes_of(self, parts: list[_Part], size: int) -> Iterator[bytes]:
         for part in parts:
-            yield self._range(part.path, part.path, 0, min(part.size, size - part.start))
+            end = min(part.size, size - part.start)
+            for at in range(0, end, _WINDOW):
+                yield self._range(part.path, part.path, at, min(end, at + _WINDOW))
 
     def _make_blob(self, chunks: Iterator[bytes], digest: str) -> int:
         """Put bytes under their digest, if it is theirs. Returns how many they were."""
@@ -240,13 +247,13 @@ class ObjectsStore:
         return len(small)
 
     def _make_large(self, source: _Hashing, path: str) -> int:
-        with translated():
+        with ReadAhead(source) as ahead, translated():
             obstore.put(
                 self._store,
                 path,
-                iter(source),
+                iter(ahead),
                 use_multipart=True,
-                chunk_size=limits.part_bytes,
+                chunk_size=max(limits.part_bytes, _LEAST_PART),
                 max_concurrency=_CONCURRENCY,
             )
         return source.size

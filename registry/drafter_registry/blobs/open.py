@@ -98,4 +98,4 @@ def _bucket(url: str, scheme: str) -> BlobStore:
         raise InvalidError(
             f"the {scheme}:// store cannot be set up", hint="see the environment (AWS_*, GOOGLE_*, AZURE_*)"
         ) from None
-    return ObjectsStore(store)
+    return ObjectsStore(store, url)

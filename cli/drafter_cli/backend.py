@@ -48,7 +48,7 @@ class Backend(Protocol):
         ...
 
     def put_file(self, path: str, digest: str, size: int, tell: Tell) -> None:
-        """Store a local file as a blob; goes on where an earlier try was cut, if it can."""
+        """Store a local file as a blob, there or not; goes on where an earlier try was cut, if it can."""
         ...
 
     def put_bytes(self, data: bytes, digest: str) -> None:

@@ -64,14 +64,11 @@ class Embedded:
             return False
         return True
 
-    def put_file(self, path: str, digest: str, size: int, tell: Tell) -> None:
+    def put_file(self, path: str, digest: str, size: int, tell: Tell) -> None:  # noqa: ARG002 - of the protocol
         """Store a local file as a blob."""
         from drafter_registry.service.uploads import store_file
 
-        if self.has_blob(digest):
-            tell(size)
-        else:
-            store_file(self._registry, self._actor, path, digest, tell)
+        store_file(self._registry, self._actor, path, digest, tell)
 
     def put_bytes(self, data: bytes, digest: str) -> None:
         """Store a few bytes as a blob."""

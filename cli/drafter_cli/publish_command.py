@@ -104,7 +104,7 @@ def finish(parsed: Parsed, view: View, recorded: Recorded, plan: Plan, chosen: C
     backend = connect(parsed)
     try:
         with Progress("storing", plan.size) as progress:
-            published = publishing.publish(backend, plan, progress.tell)
+            published = publishing.publish(backend, plan, progress.tell, repair=parsed.has("--repair"))
         _say_published(parsed, backend, published)
         if parsed.has("--alias"):
             move_alias(backend, published, parsed.value("--alias"), parsed.value("--why"))

@@ -58,6 +58,7 @@ OPTIONS = (
     *STATEMENTS,
     Option("--alias", "point this alias at the version once it is published", "ALIAS"),
     Option("--why", "reason of that move, for the alias's history", "TEXT"),
+    Option("--repair", "send every file, those that the registry has too: mends what fsck found damaged"),
     Option("--dry-run", "read everything, print the manifest, publish nothing"),
     *REGISTRY,
     JSON,

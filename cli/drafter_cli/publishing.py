@@ -6,7 +6,7 @@ import msgspec
 
 from drafter_cli import file_digests
 from drafter_cli.file_digests import Identity
-from drafter_contracts.manifest import FileRecord, Manifest
+from drafter_contracts.manifest import FileRecord, Manifest, digest
 from drafter_registry.documents import Published
 from drafter_registry.errors import DigestError, NotFoundError
 
@@ -31,9 +31,14 @@ class PlannedFile(msgspec.Struct, frozen=True):
     data: bytes | None = None
 
     @property
-    def digest(self) -> str:
+    def blob(self) -> str:
         """Digest of what is stored: the file, or its header if the file stays elsewhere."""
         return "sha256:" + (self.record.header_sha256 if self.record.elsewhere else self.record.sha256)
+
+    @property
+    def size(self) -> int:
+        """Bytes to store."""
+        return self.record.size if self.data is None else len(self.data)
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -45,16 +50,17 @@ class Plan(msgspec.Struct, frozen=True):
     @property
     def size(self) -> int:
         """Bytes to store."""
-        return sum(file.record.size if file.data is None else len(file.data) for file in self.files)
+        return sum(file.size for file in self.files)
 
 
-def publish(backend: Backend, plan: Plan, tell: Tell = lambda _: None) -> Published:
+def publish(backend: Backend, plan: Plan, tell: Tell = lambda _: None, *, repair: bool = False) -> Published:
     """Store what is not stored yet, then publish. Interrupted, nothing is visible, and the next try continues.
 
     Args:
         backend: The registry.
         plan: What to publish.
         tell: Told of every byte that is stored, those that were there before too.
+        repair: Send what the registry believes to have, too: blobs that are damaged there are whole again then.
 
     Raises:
         UsageError: A file changed since its digest was taken; nothing was published.
@@ -62,10 +68,14 @@ def publish(backend: Backend, plan: Plan, tell: Tell = lambda _: None) -> Publis
         RegistryError: The registry refuses; nothing was published.
     """
     name, version = plan.manifest.name, plan.manifest.version
-    if _is_taken(backend, f"{name}@{version}"):  # then nothing need be sent for the answer
+    there = _digest_of(backend, f"{name}@{version}")
+    if there and there != digest(plan.manifest):  # a conflict, which the registry explains; nothing need be sent
         return backend.publish(name, version, plan.manifest, tool())
     for file in plan.files:
-        _store(backend, file, tell)
+        if repair or not backend.has_blob(file.blob):
+            _store(backend, file, tell)
+        else:
+            tell(file.size)
     for file in plan.files:
         if file.seen is not None:
             file_digests.check_same(file.path, file.seen)
@@ -79,24 +89,23 @@ def tool() -> str:
     return f"drafters/{version()}"
 
 
-def _is_taken(backend: Backend, reference: str) -> bool:
-    """Whether there is such a version; false too where the token may not know."""
+def _digest_of(backend: Backend, reference: str) -> str:
+    """Identity of a version that is there; "" if it is not, or the token may not know."""
     try:
-        backend.manifest(reference)
+        return backend.manifest(reference)[1]
     except NotFoundError:
-        return False
-    return True
+        return ""
 
 
 def _store(backend: Backend, file: PlannedFile, tell: Tell) -> None:
     if file.data is not None:
-        backend.put_bytes(file.data, file.digest)
-        tell(len(file.data))
+        backend.put_bytes(file.data, file.blob)
+        tell(file.size)
         return
     if file.seen is not None:
         file_digests.check_same(file.path, file.seen)
     try:
-        backend.put_file(file.path, file.digest, file.record.size, tell)
+        backend.put_file(file.path, file.blob, file.record.size, tell)
     except DigestError:
         if file.seen is not None:
             file_digests.check_same(file.path, file.seen)

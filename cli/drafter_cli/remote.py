@@ -67,15 +67,10 @@ class Remote:
 
     def put_file(self, path: str, digest: str, size: int, tell: Tell) -> None:
         """Store a local file as a blob; see `Upload.run` for the errors."""
-        if self.has_blob(digest):
-            tell(size)
-            return
         Upload(self._http, digest, size, tell).run(path, self._ledger)
 
     def put_bytes(self, data: bytes, digest: str) -> None:
         """Store a few bytes as a blob."""
-        if self.has_blob(digest):
-            return
         upload = self._read(documents.UploadState, self._http.send("POST", "/v1/uploads")).id
         params, headers = {"digest": digest}, {"Content-Type": "application/octet-stream"}
         try:

@@ -12,6 +12,7 @@ from drafter_cli import file_digests, publishing
 from drafter_cli.errors import UsageError
 from drafter_cli.publishing import Plan, PlannedFile
 from drafter_contracts.manifest import SCHEMA, FileRecord, Manifest
+from drafter_contracts.manifest import digest as digest_of
 from drafter_registry.documents import Published
 from drafter_registry.errors import DigestError, NotFoundError
 
@@ -21,13 +22,16 @@ class Recorder:
 
     name = "a registry"
 
-    def __init__(self, on_put=lambda path: None, there=False):
-        self.on_put, self.there, self.stored, self.published = on_put, there, [], []
+    def __init__(self, on_put=lambda path: None, there=""):
+        self.on_put, self.there, self.stored, self.published, self.has = on_put, there, [], [], set()
 
     def manifest(self, reference):
         if not self.there:
             raise NotFoundError(reference)
-        return b"{}", ""
+        return b"{}", self.there
+
+    def has_blob(self, digest):
+        return digest in self.has
 
     def put_file(self, path, digest, size, tell):
         self.on_put(path)
@@ -127,12 +131,29 @@ def test_blobs_come_before_the_version(tmp_path):
     assert backend.published[0][2].startswith("drafters/")
 
 
-def test_nothing_is_sent_for_a_version_that_is_there(tmp_path):
+def test_nothing_is_sent_for_a_version_that_has_other_content(tmp_path):
     path = settled(tmp_path / "w")
-    backend = Recorder(there=True)
+    backend = Recorder(there="sha256:" + "0" * 64)
     publishing.publish(backend, plan(path, tmp_path))
     assert not backend.stored
-    assert backend.published
+    assert backend.published, "the registry says what the conflict is"
+
+
+def test_what_is_stored_is_not_sent_but_for_a_repair(tmp_path):
+    found = plan(settled(tmp_path / "w"), tmp_path)
+    backend, told = Recorder(), []
+    backend.has = {found.files[0].blob}
+    publishing.publish(backend, found, told.append)
+    assert (backend.stored, sum(told)) == ([], found.size)
+    publishing.publish(backend, found, repair=True)
+    assert backend.stored == [found.files[0].blob]
+
+
+def test_blobs_that_a_version_has_lost_are_sent_again(tmp_path):
+    found = plan(settled(tmp_path / "w"), tmp_path)
+    backend = Recorder(there=digest_of(found.manifest))
+    publishing.publish(backend, found)
+    assert backend.stored
 
 
 def test_a_file_that_stays_elsewhere_is_stored_as_its_header(tmp_path):

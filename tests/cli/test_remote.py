@@ -297,11 +297,12 @@ def test_a_file_is_sent_in_chunks_and_arrives_whole(scripted, remote, content):
     assert len(scripted.asked("PATCH")) == 4
 
 
-def test_a_file_that_is_there_is_not_sent(scripted, remote, content):
+def test_a_file_is_asked_for_by_its_digest(scripted, remote):
     scripted.answer = uploads = Uploads()
-    uploads.blobs[content[1]] = content[2]
-    assert put(remote(), content) == len(content[2])
-    assert scripted.asked("POST") == []
+    uploads.blobs["sha256:" + "1" * 64] = b""
+    assert remote().has_blob("sha256:" + "1" * 64)
+    assert not remote().has_blob("sha256:" + "2" * 64)
+    assert scripted.asked("HEAD") == [f"/v1/blobs/sha256:{digit * 64}" for digit in "12"]
 
 
 def test_an_empty_file_is_a_file(scripted, remote, tmp_path):

@@ -182,6 +182,21 @@ def test_damaged_bytes_are_detected_and_not_kept(stocked, harm):
         assert not [name for name in content(stocked.cache) if name.endswith(os.path.basename(path) + ".part")]
 
 
+def test_what_is_damaged_is_mended_by_publishing_the_same_files_again(stocked):
+    path = blob(stocked, "model.safetensors")
+    os.chmod(path, 0o600)
+    with open(path, "r+b") as file:
+        file.seek(150_000)
+        file.write(b"x")
+    done = stocked.publish(os.path.join(stocked.folder, "drafter"), "--repair", "--json")
+    assert done.returncode == EXIT_OK, done.stderr
+    assert json.loads(done.stdout)["created"] is False
+    assert (
+        content(pulled(stocked, "tiny@1.0"))["model.safetensors"]
+        == content(stocked.folder + "/drafter")["model.safetensors"]
+    )
+
+
 def start(shop, command, *arguments):
     environment = {name: value for name, value in {**os.environ, **shop.variables}.items() if value is not None}
     return subprocess.Popen(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from drafter_registry.service.context import Actor, Registry
 
 _PAGE = 500
-_UPLOAD_AGAIN = "publish the version again from its source (the same bytes heal the blob), or restore it from a backup"
+_UPLOAD_AGAIN = "publish its files again with drafters publish --repair, or restore it from a backup"
 
 
 def scrub(registry: Registry, actor: Actor) -> FsckReport:

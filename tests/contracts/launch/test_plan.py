@@ -72,6 +72,18 @@ def test_a_switch_that_turns_capture_off_is_turned_on(bench):
     assert made.flags[-1] == AS_23_NEEDS
 
 
+def test_a_switch_is_turned_on_in_a_config_that_is_made(bench):
+    facts = bench.facts()
+    own = {"eagle_aux_hidden_state_layer_ids": [2, 30, 58], "use_aux_hidden_state": False}
+    facts = msgspec.structs.replace(facts, config={**facts.config, "eagle_config": own})
+    made = bench.plan("0.5.23", facts=facts, target=bench.target(eagle_config={"theirs": 1}))
+    assert made.resolved
+    assert made.config["eagle_config"]["use_aux_hidden_state"] is True
+    assert [change.partition(" is ")[0] for change in made.config_changes] == [
+        "eagle_config.use_aux_hidden_state", "eagle_config.eagle_aux_hidden_state_layer_ids",
+    ]  # fmt: skip
+
+
 def test_overrides_of_the_caller_are_kept(bench):
     made = bench.plan("0.5.23", wishes=Wishes(extra=("--json-model-override-args", '{"sliding_window": 7}')))
     assert msgspec.json.decode(made.flags[-1]).keys() == {"sliding_window", "eagle_config"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import resource
@@ -229,6 +230,32 @@ def test_an_alias_moves_with_the_publication(shop):
     shop.publish(directory, "--notes", "x", "--alias", "prod", "--why", "second", version="1.1")
     history = json.loads(shop.run("alias", "history", "tiny@prod", "--json").stdout)["items"]
     assert [(move["to_version"], move["why"]) for move in history] == [("1.1", "second"), ("1.0", "first")]
+
+
+def test_a_drafter_of_the_hub_is_published_from_its_cache(shop):
+    """As the Hub's library lays it out: links to blobs, large ones named by their digest."""
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    repository = os.path.join(shop.folder, "hub", "models--org--tiny")
+    snapshot, blobs = os.path.join(repository, "snapshots", commit), os.path.join(repository, "blobs")
+    directory = shop.drafter()
+    for folder in (snapshot, blobs, os.path.join(repository, "refs")):
+        os.makedirs(folder)
+    with open(os.path.join(repository, "refs", "main"), "w", encoding="utf-8") as file:
+        file.write(commit)
+    for name in os.listdir(directory):
+        with open(os.path.join(directory, name), "rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        shutil.move(os.path.join(directory, name), os.path.join(blobs, digest))
+        os.symlink(f"../../blobs/{digest}", os.path.join(snapshot, name))
+    offline = {"HF_HUB_CACHE": os.path.join(shop.folder, "hub"), "HF_HUB_OFFLINE": "1"}
+    done = shop.publish("hf://org/tiny", variables=offline)
+    assert done.returncode == EXIT_OK, done.stderr
+    found = manifest(shop)
+    assert (found["provenance"]["source"], found["provenance"]["revision"]) == ("hf://org/tiny", commit)
+    assert [file["path"] for file in found["files"]] == ["config.json", "model.safetensors"]
+    assert shop.run("pull", "tiny@1.0").returncode == EXIT_OK
+    missing = shop.publish("hf://org/other", variables=offline, version="2.0")
+    assert missing.returncode == EXIT_USAGE, missing.stderr
 
 
 @pytest.mark.parametrize("token", [None, "drg_" + "a" * 40])

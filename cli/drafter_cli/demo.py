@@ -22,9 +22,11 @@ from drafter_cli.demo_files import (
     WIDTH,
     drafter_tensors,
     write_drafter,
+    write_small_drafter,
     write_target,
 )
 from drafter_cli.demo_guard import guarded_launches
+from drafter_cli.demo_registry import registry_story
 from drafter_cli.gate import judge
 from drafter_cli.gate_options import Request
 from drafter_cli.launched_engine import ENGINE
@@ -37,6 +39,7 @@ from drafter_contracts.layout import Tap, describe_taps, layout_from_output_ids
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from drafter_cli.demo_registry import Asked
     from drafter_contracts.verdict import Finding, Verdict
 
 METHOD = "EAGLE3"
@@ -125,6 +128,14 @@ class Teller:
         """A line below a row."""
         body = wrap(text, indent=_INDENT + " " * _LABEL).lstrip(" ")
         write(f"{_INDENT}{self.style.paint(f'{label:<{_LABEL}}', DIM)}{body}".rstrip())
+
+    def asked(self, asked: Asked) -> None:
+        """A command as it was run, and what it printed, its standard error dimmed."""
+        write(f"\n  {self.style.paint('$', DIM)} {self.style.paint(asked.line, BOLD)}")
+        for text, paint in ((asked.errors, (DIM,)), (asked.output, ())):
+            for line in text.splitlines():
+                write(f"    {self.style.paint(line, *paint)}" if line else "")
+        write(f"    {self.style.paint(f'exit code {asked.code}', DIM)}")
 
     def finding(self, finding: Finding) -> None:
         """A finding in full."""
@@ -259,6 +270,13 @@ def silent_steps(stage: Stage, teller: Teller) -> Verdict:
     return verdict
 
 
+def registry(stage: Stage, teller: Teller) -> bool:
+    """Step 5: the same drafter from a registry: published once, resolved for any release, or refused."""
+    teller.chapter("5. Published to a registry over HTTP, and resolved from it")
+    drafter = write_small_drafter("drafter-to-publish", ids=TRAINED_OUTPUT_IDS)
+    return registry_story(stage.target(KIMI), stage.target(DEEPSEEK), drafter, teller.asked)
+
+
 def tell(style: Style) -> bool:
     """The whole story, told in the working directory.
 
@@ -274,12 +292,14 @@ def tell(style: Style) -> bool:
     release = "0.5.12.post1"
     launches = [stage.launch(Question(release, _before_hook(release), ids)) for ids in (WRONG_FIX, TRAINED_OUTPUT_IDS)]
     guarded = guarded_launches(release, launches, teller.say)
+    served = registry(stage, teller)
     allowed = ("allow", "warn")
     return (
         all(verdict.decision == "refuse" for verdict in wrong)
         and [verdict.decision in allowed for verdict in right] == [True, False, True, False, True, True]
         and any(finding.severity != "note" for finding in silent.findings)
         and guarded
+        and served
     )
 
 

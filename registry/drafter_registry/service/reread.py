@@ -6,6 +6,7 @@ as it reads any drafter. No weight leaves the blob store, and memory is bounded 
 
 from __future__ import annotations
 
+import errno
 import json
 import tempfile
 from collections import OrderedDict
@@ -19,7 +20,14 @@ from drafter_contracts.checkpoint.facts import DrafterFacts
 from drafter_contracts.checkpoint.read import read_drafter
 from drafter_contracts.errors import ContractsError
 from drafter_contracts.manifest import Manifest, decode
-from drafter_registry.errors import ContradictionError, Fault, IncompleteError, IntegrityError
+from drafter_registry.errors import (
+    ContradictionError,
+    Fault,
+    IncompleteError,
+    IntegrityError,
+    StorageFullError,
+    UnavailableError,
+)
 from drafter_registry.service import skeleton
 from drafter_registry.service.context import Registry
 
@@ -61,7 +69,7 @@ def reader() -> str:
     return f"drafter-registry {release[:30]}/{code.hexdigest()[:12]}"
 
 
-def facts_of(registry: Registry, connection: Connection, row: Row[Any]) -> DrafterFacts:  # noqa: ARG001 - a row has one
+def facts_of(registry: Registry, connection: Connection, row: Row[*tuple[Any, ...]]) -> DrafterFacts:  # noqa: ARG001 - a row has one
     """The facts of a stored version: as they were stored, or read again if another reader stored them.
 
     What is read again is kept in this process, not written: a version's row never changes but for its state.
@@ -136,21 +144,31 @@ def reread(blobs: BlobStore, manifest: Manifest) -> DrafterFacts:
             shards that are not listed.
         ContradictionError: A file that is not of the size stated, a weight file that is none, or files that cannot be
             read together. Both list everything that is wrong, by the version's own paths.
-        UnavailableError: The blob store does not answer.
+        UnavailableError: The blob store does not answer, or no temporary file can be written.
+        StorageFullError: There is no room for temporary files.
     """
     faults = skeleton.listed_faults(manifest)
     if faults:
         raise IncompleteError(skeleton.in_words(list(faults)), faults=faults)
-    target = manifest.target
-    with tempfile.TemporaryDirectory(prefix="drafters-") as directory:
-        skeleton.build(blobs, manifest, directory)
-        skeleton.refuse_missing_shards(manifest, directory)
-        try:
-            facts = read_drafter(directory, target_layers=target.layers, target_hidden_size=target.hidden_size)
-        except ContractsError as error:
-            fault = skeleton.fault("/files", error, directory)
-            raise ContradictionError(fault.message, faults=(fault,)) from error
-        except RecursionError as error:
-            fault = Fault("/files", "config.json is nested too deeply", source=skeleton.CONFIG)
-            raise ContradictionError(fault.message, faults=(fault,)) from error
+    try:
+        with tempfile.TemporaryDirectory(prefix="drafters-") as directory:
+            skeleton.build(blobs, manifest, directory)
+            skeleton.refuse_missing_shards(manifest, directory)
+            facts = _read(directory, manifest)
+    except OSError as error:  # stores raise their own errors: this is the temporary directory
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StorageFullError("the registry has no room for temporary files") from error
+        raise UnavailableError(f"the registry cannot write temporary files: {error.strerror}") from error
     return msgspec.structs.replace(facts, path=f"{manifest.name}@{manifest.version}")
+
+
+def _read(directory: str, manifest: Manifest) -> DrafterFacts:
+    target = manifest.target
+    try:
+        return read_drafter(directory, target_layers=target.layers, target_hidden_size=target.hidden_size)
+    except ContractsError as error:
+        fault = skeleton.fault("/files", error, directory)
+        raise ContradictionError(fault.message, faults=(fault,)) from error
+    except RecursionError as error:
+        fault = Fault("/files", "config.json is nested too deeply", source=skeleton.CONFIG)
+        raise ContradictionError(fault.message, faults=(fault,)) from error

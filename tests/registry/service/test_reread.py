@@ -1,5 +1,6 @@
 """What the registry reads off its own blobs, and what it refuses to store."""
 
+import errno
 import json
 import tempfile
 import tracemalloc
@@ -15,7 +16,14 @@ from drafter_contracts.checkpoint.facts import DrafterFacts
 from drafter_contracts.checkpoint.read import read_drafter
 from drafter_contracts.manifest import FileRecord
 from drafter_contracts.recording.audit import contradictions
-from drafter_registry.errors import ContradictionError, IncompleteError, IntegrityError, NotFoundError
+from drafter_registry.errors import (
+    ContradictionError,
+    IncompleteError,
+    IntegrityError,
+    NotFoundError,
+    StorageFullError,
+    UnavailableError,
+)
 from drafter_registry.names import Reference
 from drafter_registry.service import reread as module
 from drafter_registry.service.reread import decode_facts, encode_facts, facts_of, reader, reread
@@ -122,7 +130,9 @@ def test_weights_longer_or_shorter_than_their_header_says_are_refused(registry, 
 
 @one_kind
 def test_every_wrong_file_is_named_at_once(registry, stored, skeleton):
-    files = {**skeleton(), "a.safetensors": b"no", "deep/b.safetensors": b"12345678"}
+    gap = b'{"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}'
+    gapped = len(gap).to_bytes(8, "little") + gap + b"12"
+    files = {**skeleton(), "a.safetensors": b"no", "deep/b.safetensors": gapped}
     manifest = stored(files, {"config.json": {"size": 5}})
     with pytest.raises(ContradictionError) as refused:
         reread(registry.blobs, manifest)
@@ -242,6 +252,22 @@ def test_a_header_that_cannot_be_of_that_file_is_refused(registry, stored, skele
         reread(registry.blobs, elsewhere(skeleton(), stored, header=header, size=size))
 
 
+@one_kind
+def test_a_full_or_missing_temporary_directory_is_not_the_drafters_fault(registry, stored, skeleton, monkeypatch):
+    manifest = stored(skeleton())
+    with monkeypatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", "/nonexistent")
+        with pytest.raises(UnavailableError, match="temporary files"):
+            reread(registry.blobs, manifest)
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(module.skeleton, "build", full)
+    with pytest.raises(StorageFullError, match="temporary files"):
+        reread(registry.blobs, manifest)
+
+
 # What configs hold that JSON does not -------------------------------------------------------------------------------
 
 
@@ -285,9 +311,7 @@ KEYS = [
 ]
 
 
-@settings(
-    derandomize=True, max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(derandomize=True, max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=6))
 @one_kind
 def test_no_config_raises_anything_but_a_refusal(registry, stored, skeleton_bytes, recorded, config):

@@ -70,6 +70,9 @@ def test_show_tells_the_aliases(registry, admin, two):
     assert show(registry, READER, at("1.0.0")).summary.aliases == ("canary", "prod")
     assert show(registry, READER, at("1.1.0")).summary.aliases == ()
     assert show(registry, READER, at("prod")).summary.version == "1.0.0"
+    aliases.move(registry, admin, NAME, "prod", "1.1.0", expected=None)
+    assert show(registry, READER, at("prod")).summary.version == "1.1.0"
+    assert show(registry, READER, at("canary")).summary.version == "1.0.0"
 
 
 @one_kind

@@ -68,12 +68,8 @@ def create_app(registry: Registry, log: Log | None = None) -> FastAPI:
     app.openapi = lambda: msgspec.json.decode(document)  # type: ignore[method-assign]
     app.state.shared, app.state.endpoints = shared, endpoints
     for path, methods in _by_path(endpoints).items():
-        app.add_api_route(
-            _FILE_PATH.sub("{path:path}", path),
-            _dispatch(shared, path, methods),
-            methods=list(methods),
-            include_in_schema=False,
-        )
+        # a plain route: FastAPI's own looks for parameters, and these read the request themselves
+        app.add_route(_FILE_PATH.sub("{path:path}", path), _dispatch(shared, path, methods), methods=list(methods))
     app.add_exception_handler(HTTPException, _not_routed)
     app.add_middleware(Observing, log=shared.log, metrics=shared.metrics)
     return app

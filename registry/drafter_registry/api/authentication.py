@@ -10,6 +10,7 @@ from hashlib import sha256
 from drafter_registry import limits
 from drafter_registry.api.metrics import Metrics
 from drafter_registry.errors import NotAuthorisedError, TooManyRequestsError
+from drafter_registry.service.context import Actor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -97,6 +98,51 @@ def _network(address: str) -> str:
         return str(ipaddress.ip_network((address.partition("%")[0], 64), strict=False))
     except ValueError:
         return address
+
+
+class Recent:
+    """Tokens that were good a moment ago: whoever asks often costs one look-up a second.
+
+    A token that is revoked here is forgotten here at once; one that is revoked elsewhere, within `KEPT` seconds.
+
+    Args:
+        clock: Seconds that only go forward.
+    """
+
+    #: Seconds.
+    KEPT = 1.0
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._found: dict[bytes, tuple[float, Actor]] = {}
+        self._cleared = float("-inf")
+
+    def get(self, token: str) -> Actor | None:
+        """Who showed that token a moment ago, or None."""
+        found = self._found.get(sha256(token.encode()).digest())
+        return found[1] if found is not None and self._clock() - found[0] < self.KEPT else None
+
+    def put(self, token: str, asked: float, actor: Actor) -> None:
+        """Remember.
+
+        Args:
+            token: As shown.
+            asked: `now()` from before it was looked up.
+            actor: Who it is.
+        """
+        if len(self._found) >= _REMEMBERED:
+            self._found.clear()
+        if asked > self._cleared:
+            self._found[sha256(token.encode()).digest()] = (asked, actor)
+
+    def now(self) -> float:
+        """The clock."""
+        return self._clock()
+
+    def clear(self) -> None:
+        """Forget all; also what is being looked up at this moment."""
+        self._cleared = self._clock()
+        self._found.clear()
 
 
 def count_failure(metrics: Metrics, error: Exception) -> None:

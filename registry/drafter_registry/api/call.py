@@ -69,17 +69,23 @@ class Call:
                 if self.endpoint.scope != access.READ or not self.actor.scopes:
                     access.require(self.actor, "admin")  # never granted: says what an anonymous caller is to do
                 return
-            state.attempts.check(seen.address, token)
-            look_up = partial(tokens.authenticate, defer=state.later)
-            self.actor = await state.quick(look_up, state.registry, token, seen.request_id, seen.address)
+            self.actor = state.recent.get(token) or await self._look_up(token)
         except (NotAuthorisedError, TooManyRequestsError) as error:
             if "authorization" in self.request.headers:
                 authentication.count_failure(state.metrics, error)
                 if isinstance(error, NotAuthorisedError):
                     state.attempts.failed(seen.address)
             raise
-        state.attempts.succeeded(token)
+        self.actor = Actor(self.actor.name, self.actor.scopes, seen.request_id, seen.address)
         seen.actor = self.actor.name
+
+    async def _look_up(self, token: str) -> Actor:
+        state, asked = self.state, self.state.recent.now()
+        state.attempts.check(self.seen.address, token)
+        actor = await state.quick(partial(tokens.authenticate, defer=state.later), state.registry, token)
+        state.attempts.succeeded(token)
+        state.recent.put(token, asked, actor)
+        return actor
 
     def path(self, name: str) -> str:
         """A parameter of the path."""
@@ -135,14 +141,24 @@ class Call:
             TooLargeError: Longer than the endpoint takes.
             InvalidError: Not such a document.
         """
+        return bodies.decode(await self.data(), kind)
+
+    async def data(self) -> bytes:
+        """The body's bytes; an empty document for a body that may be absent and is.
+
+        Raises:
+            UnsupportedError: Another type by its Content-Type.
+            TooLargeError: Longer than the endpoint takes.
+            InvalidError: The connection ended within it.
+        """
         declared = self.endpoint.body
         if declared is None:
             raise TypeError(f"{self.endpoint.operation} takes no body")
         data = await bodies.read(self.request, declared.limit)
         if not data and not declared.required:
-            return bodies.decode(b"{}", kind)
+            return b"{}"
         bodies.check_content(self.request, declared.media, optional=True)
-        return bodies.decode(data, kind)
+        return data
 
     async def verb(self, function: Callable[..., T], *arguments: object, **keywords: object) -> T:
         """A verb for whoever asks, in a worker thread."""

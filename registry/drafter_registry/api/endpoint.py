@@ -83,7 +83,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """One method of one address.
 
     Attributes:
-        method: "GET", ...; a GET may answer HEAD too.
+        method: "GET", ...; a GET answers HEAD too.
         path: Template, "/v1/drafters/{name}/versions/{ref}".
         operation: Stable id for generated clients.
         tag: Group in the document.
@@ -95,7 +95,6 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
         body: What is taken, or None.
         answers: HTTP status to answer.
         errors: What may go wrong, besides what may always.
-        head: Whether HEAD is answered too.
     """
 
     method: str
@@ -110,9 +109,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     body: Body | None = None
     answers: dict[int, Answer]
     errors: tuple[type[RegistryError], ...] = ()
-    head: bool = False
 
     @property
     def methods(self) -> tuple[str, ...]:
         """The methods that it answers."""
-        return (self.method, "HEAD") if self.head else (self.method,)
+        return ("GET", "HEAD") if self.method == "GET" else (self.method,)

@@ -31,6 +31,8 @@ class Metrics:
         self.resolutions = self._counter("resolutions", "References resolved or refused.", "decision")
         self.verdicts = self._counter("verdicts", "Checks asked for over HTTP.", "decision")
         self.auth_failures = self._counter("auth_failures", "Tokens that were not accepted.", "reason")
+        #: Looked up once for each, since every request counts.
+        self._answered: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"drafters_{name}", text, labels, registry=self.registry)
@@ -44,9 +46,13 @@ class Metrics:
             status: HTTP status; 0 if the connection ended before one was sent.
             seconds: How long it took.
         """
-        known = method if method in _METHODS else "other"
-        self.requests.labels(route or "none", known, str(status)).inc()
-        self.seconds.labels(route or "none", known).observe(seconds)
+        key = (route or "none", method if method in _METHODS else "other", status)
+        found = self._answered.get(key)
+        if found is None:
+            found = self.requests.labels(key[0], key[1], str(status)), self.seconds.labels(key[0], key[1])
+            self._answered[key] = found
+        found[0].inc()
+        found[1].observe(seconds)
 
     def text(self) -> bytes:
         """All of it in the text format of Prometheus."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
 from typing import TypeVar
 
 import anyio
 import anyio.to_thread
 
-from drafter_registry.api.authentication import Attempts
+from drafter_registry.api.authentication import Attempts, Recent
 from drafter_registry.api.logs import Log
 from drafter_registry.api.metrics import Metrics
 from drafter_registry.service.context import Registry
@@ -25,6 +27,25 @@ _VERBS = 16
 _CHUNKS = 16
 #: Notes of tokens' use that may wait to be written.
 _NOTES = 64
+#: Questions remembered; as many plans as the verbs keep.
+_QUESTIONS = 1024
+
+
+class Asked:
+    """Questions of late, by their digests."""
+
+    def __init__(self) -> None:
+        self._digests: OrderedDict[bytes, None] = OrderedDict()
+
+    def again(self, question: bytes) -> bool:
+        """Whether it was asked before; it was from now on."""
+        digest = sha256(question).digest()
+        known = digest in self._digests
+        self._digests[digest] = None
+        self._digests.move_to_end(digest)
+        if len(self._digests) > _QUESTIONS:
+            self._digests.popitem(last=False)
+        return known
 
 
 class State:
@@ -35,6 +56,8 @@ class State:
         log: Where lines go.
         metrics: What counts.
         attempts: Failed authentications.
+        recent: Successful ones.
+        asked: Questions that were answered before.
         draining: Whether the process is about to end: readiness says no, requests are still answered.
     """
 
@@ -43,6 +66,8 @@ class State:
         self.log = log
         self.metrics = Metrics()
         self.attempts = Attempts()
+        self.recent = Recent()
+        self.asked = Asked()
         self.draining = False
         self._verbs = anyio.CapacityLimiter(_VERBS)
         self._chunks = anyio.CapacityLimiter(_CHUNKS)

@@ -6,8 +6,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from drafter_registry import limits
-from drafter_registry.api.authentication import Attempts
+from drafter_registry.api.authentication import Attempts, Recent
 from drafter_registry.errors import TooManyRequestsError
+from drafter_registry.service.context import Actor
 
 SECURED = [
     ("GET", "/v1/drafters"),
@@ -91,6 +92,24 @@ def test_a_revoked_token_stops_at_once(client, token, assert_problem):
     assert client.get("/v1/drafters", headers=reader).status_code == 200
     assert client.delete(f"/v1/tokens/{reader['x-id']}").status_code == 204
     assert_problem(client.get("/v1/drafters", headers=reader), "NOT_AUTHORISED")
+
+
+def test_a_good_token_is_believed_for_a_second_and_not_past_a_revocation():
+    now = [10.0]
+    recent, actor = Recent(lambda: now[0]), Actor("a", ("read",))
+    recent.put("token", now[0], actor)
+    now[0] += 0.9
+    assert recent.get("token") is actor
+    assert recent.get("other") is None
+    now[0] += 0.2
+    assert recent.get("token") is None
+    asked = now[0]
+    recent.clear()
+    recent.put("token", asked, actor)
+    assert recent.get("token") is None
+    for number in range(10_000):
+        recent.put(str(number), now[0] + 1, actor)
+    assert len(recent._found) <= 4096
 
 
 def test_use_of_a_token_is_noted(client, app, token):

@@ -68,7 +68,6 @@ ENDPOINTS = (
             200: Answer(text="The alias.", document=AliasState, media=JSON, headers=_ETAG, example=examples.ALIAS),
             304: Answer(text="It has not moved."),
         },
-        head=True,
     ),
     Endpoint(
         method="PUT",

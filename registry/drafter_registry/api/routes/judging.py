@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from drafter_contracts.verdict import Verdict
 from drafter_registry import errors, limits
-from drafter_registry.api import examples
+from drafter_registry.api import bodies, examples
 from drafter_registry.api.call import Call
 from drafter_registry.api.endpoint import JSON, Answer, Body, Endpoint
 from drafter_registry.documents import CheckRequest, Resolution, ResolveRequest
@@ -28,8 +28,12 @@ async def resolve(call: Call) -> Response:
     """POST /v1/resolve."""
     call.query()
     decisions = call.state.metrics.resolutions
+    data = await call.data()
+    request = bodies.decode(data, ResolveRequest)
+    # An answer that was given before is kept and costs one look-up; a new one is worked out beside the event loop.
+    run = call.look_up if call.state.asked.again(data) else call.verb
     try:
-        resolution = await call.look_up(judge.resolve, await call.body(ResolveRequest))
+        resolution = await run(judge.resolve, request)
     except RefusedError as refused:
         decisions.labels(getattr(refused.verdict, "decision", "unknown")).inc()
         raise

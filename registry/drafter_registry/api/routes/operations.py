@@ -69,7 +69,6 @@ def endpoints(state: State, version: str, openapi: Callable[[], bytes]) -> tuple
                 200: Answer(text="Ready.", document=Readiness, media=JSON, example=examples.READY),
                 503: Answer(text="Not ready; `checks` says why.", document=Readiness, media=JSON),
             },
-            head=True,
         ),
         _endpoint(
             "/metrics",
@@ -89,7 +88,6 @@ def endpoints(state: State, version: str, openapi: Callable[[], bytes]) -> tuple
             parameters=(Parameter(name="Accept", place="header", text=f"Has to allow {SCHEMA_TYPE} or {JSON}."),),
             answers={200: Answer(text="The schema.", media=SCHEMA_TYPE, schema={"type": "object"})},
             errors=(errors.NotAcceptableError,),
-            head=True,
         ),
         _endpoint(
             "/openapi.json",
@@ -111,5 +109,4 @@ def _endpoint(path: str, operation: str, summary: str, handler: object, answer: 
         handler=handler,  # type: ignore[arg-type]
         scope="",
         answers={200: answer},
-        head=True,
     )

@@ -32,6 +32,7 @@ async def revoke(call: Call) -> Response:
     """DELETE /v1/tokens/{id}."""
     call.query()
     await call.verb(tokens.revoke, call.path("id"))
+    call.state.recent.clear()
     return call.empty()
 
 

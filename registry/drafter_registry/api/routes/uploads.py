@@ -105,7 +105,6 @@ ENDPOINTS = (
             304: Answer(text="The caller has it."),
         },
         errors=(errors.RangeError, errors.IntegrityError),
-        head=True,
     ),
     Endpoint(
         method="POST",
@@ -127,7 +126,6 @@ ENDPOINTS = (
         handler=progress,
         scope="publish",
         answers={200: _state("So far.")},
-        head=True,
     ),
     Endpoint(
         method="PATCH",

@@ -162,7 +162,6 @@ ENDPOINTS = (
             ),
             304: Answer(text="The caller has it.", headers=_ETAG),
         },
-        head=True,
     ),
     Endpoint(
         method="GET",
@@ -196,7 +195,6 @@ ENDPOINTS = (
             304: Answer(text="The caller has it."),
         },
         errors=(errors.NotAcceptableError,),
-        head=True,
     ),
     Endpoint(
         method="GET",
@@ -217,7 +215,6 @@ ENDPOINTS = (
             304: Answer(text="The caller has it."),
         },
         errors=(errors.RangeError, errors.IntegrityError),
-        head=True,
     ),
     Endpoint(
         method="PUT",

@@ -277,7 +277,7 @@ def test_a_command_that_starts_no_engine_is_unknown(registry, stored):
 
 def test_no_variable_of_the_server_has_a_part_in_a_verdict(registry, stored, monkeypatch):
     monkeypatch.setenv("SECRET_PATH", "/the/secret")
-    text = "python -m sglang.launch_server --model-path $SECRET_PATH"
+    text = "python -m sglang.launch_server --model-path m --no-such-option $SECRET_PATH"
     verdict = judge.check(registry, READER, by_reference(launch=("bash", "-c", text)))
     assert "/the/secret" not in msgspec.json.encode(verdict).decode()
     monkeypatch.setenv("SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN", "1")

@@ -66,6 +66,7 @@ class Hub:
     def __init__(self, files: dict[str, bytes]) -> None:
         self.files = files
         self.asked: list[tuple[str, str, str, str]] = []
+        self.written = 0
         self.ranges = True
         self.gated = False
         self.commit = COMMIT
@@ -139,7 +140,9 @@ class Hub:
                 self.end_headers()
                 if self.command != "HEAD":
                     try:
-                        self.wfile.write(data)
+                        for at in range(0, len(data), 65536):
+                            self.wfile.write(data[at : at + 65536])
+                            hub.written += len(data[at : at + 65536])
                     except ConnectionError:
                         self.close_connection = True
 
@@ -318,6 +321,19 @@ def test_a_header_longer_than_the_first_range(hub, tmp_path):
     assert hub_headers.read_head(found, weights) == head
 
 
+def test_no_more_than_the_header_is_taken_from_a_hub_that_ignores_ranges(hub, tmp_path):
+    many = {f"layers.{i}.weight": ("F32", (64 * 1024,)) for i in range(256)}
+    write_skeleton(str(tmp_path / "many"), CONFIG, many)
+    hub.files["model.safetensors"] = (tmp_path / "many" / "model.safetensors").read_bytes()
+    hub.ranges = False
+    found = hub_source.listing(f"hf://{REPOSITORY}")
+    weights = next(file for file in found.files if file.path == "model.safetensors")
+    before = hub.written
+    assert hub.files["model.safetensors"].startswith(hub_headers.read_head(found, weights))
+    close_session()
+    assert hub.written - before < weights.size // 4, "what lies in the sockets' buffers, not the file"
+
+
 @pytest.mark.parametrize("length", [limits.header_max_bytes + 1, 2**40, 2**63])
 def test_a_header_that_claims_too_much_is_refused_before_it_is_fetched(hub, length):
     hub.files["model.safetensors"] = length.to_bytes(8, "little") + bytes(100_000)
@@ -414,6 +430,7 @@ def test_an_import_with_a_config_of_ones_own(hub, dry_run, tmp_path):
     assert manifest["layout"]["boundaries"] == [2, 3, 4]
     files = {file["path"]: file for file in manifest["files"]}
     assert files["config.json"]["sha256"] == sha256((tmp_path / "config.json").read_bytes()).hexdigest()
+    assert len(files) == len(manifest["files"])
     assert any("not the repository's" in note for note in manifest["provenance"]["notes"])
 
 

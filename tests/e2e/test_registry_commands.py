@@ -594,7 +594,7 @@ def test_tables_fit_the_terminal(command, data, tmp_path):
 @pytest.mark.skipif(sys.platform != "linux", reason="/dev/full")
 @pytest.mark.parametrize("arguments", [("list", "--json"), ("show", f"{NAME}@1.0.0", "--manifest")])
 def test_output_that_cannot_be_written(command, data, tmp_path, arguments):
-    environment = os.environ | {"DRAFTERS_DATA": str(data), "HOME": str(tmp_path)}
+    environment = os.environ | {"DRAFTERS_DATA": str(data), "HOME": str(tmp_path), "PYTHONUNBUFFERED": ""}
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
             [command, *arguments], stdout=full, stderr=subprocess.PIPE, env=environment, timeout=60, check=False

@@ -27,6 +27,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
+#: All of them; the ones asked most are looked for first.
+ENDPOINTS = (
+    *judging.ENDPOINTS,
+    *versions.ENDPOINTS,
+    *aliases.ENDPOINTS,
+    *uploads.ENDPOINTS,
+    *tokens.ENDPOINTS,
+    *operations.ENDPOINTS,
+)
 _FILE_PATH = re.compile(r"{path}")
 
 
@@ -39,8 +48,7 @@ def create_app(registry: Registry, log: Log | None = None) -> FastAPI:
         registry: What the verbs work with.
         log: Where its lines go; to standard error if it is not given.
     """
-    shared = State(registry, log or Log())
-    release = _release()
+    shared = State(registry, log or Log(), _release())
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -49,25 +57,17 @@ def create_app(registry: Registry, log: Log | None = None) -> FastAPI:
 
     app = FastAPI(
         title="drafter-registry",
-        version=release,
+        version=shared.version,
         docs_url=None,  # their pages load scripts from elsewhere
         redoc_url=None,
         openapi_url=None,  # served by an endpoint like any other
         redirect_slashes=False,
         lifespan=lifespan,
     )
-    endpoints = (
-        *judging.ENDPOINTS,
-        *versions.ENDPOINTS,
-        *aliases.ENDPOINTS,
-        *uploads.ENDPOINTS,
-        *tokens.ENDPOINTS,
-        *operations.endpoints(shared, release, lambda: document),
-    )
-    document = msgspec.json.encode(openapi.document(endpoints, release))
-    app.openapi = lambda: msgspec.json.decode(document)  # type: ignore[method-assign]
-    app.state.shared, app.state.endpoints = shared, endpoints
-    for path, methods in _by_path(endpoints).items():
+    shared.document = msgspec.json.encode(openapi.document(ENDPOINTS, shared.version))
+    app.openapi = lambda: msgspec.json.decode(shared.document)  # type: ignore[method-assign]
+    app.state.shared, app.state.endpoints = shared, ENDPOINTS
+    for path, methods in _by_path(ENDPOINTS).items():
         # a plain route: FastAPI's own looks for parameters, and these read the request themselves
         app.add_route(_FILE_PATH.sub("{path:path}", path), _dispatch(shared, path, methods), methods=list(methods))
     app.add_exception_handler(HTTPException, _not_routed)

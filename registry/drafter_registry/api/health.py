@@ -7,7 +7,6 @@ import time
 
 from sqlalchemy import text
 
-from drafter_registry.api.state import State
 from drafter_registry.db import schema
 from drafter_registry.documents import Document
 from drafter_registry.service.context import Registry
@@ -15,6 +14,8 @@ from drafter_registry.service.context import Registry
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from drafter_registry.api.state import State
 
 OK = "ok"
 #: An answer is this old at most, seconds: many may ask, and each look costs a write to the blob store.

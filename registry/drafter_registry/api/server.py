@@ -23,6 +23,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from fastapi import FastAPI
+
     from drafter_registry.api.state import State
 
 #: Longest wait for running requests at the end, seconds.
@@ -95,6 +97,17 @@ def run(registry: Registry, opened: socket.socket, where: Listening, started: Ca
     lines = Log()
     _take_over_logging(lines)
     app = create_app(registry, lines)
+    config = _config(app, where)
+
+    def tell() -> None:
+        started()
+        lines.line("info", "started", url=url_of(opened, where), version=app.version)
+
+    _Server(config, app.state.shared, where.drain_seconds, tell).run(sockets=[opened])
+    lines.line("info", "stopped")
+
+
+def _config(app: FastAPI, where: Listening) -> uvicorn.Config:
     config = uvicorn.Config(
         app,
         http=protocol(),
@@ -114,13 +127,7 @@ def run(registry: Registry, opened: socket.socket, where: Listening, started: Ca
         config.load()
     except OSError as error:  # SSLError is one
         raise InvalidError("the certificate or its key cannot be read", hint=str(error)) from None
-
-    def tell() -> None:
-        started()
-        lines.line("info", "started", url=url_of(opened, where), version=app.version)
-
-    _Server(config, app.state.shared, where.drain_seconds, tell).run(sockets=[opened])
-    lines.line("info", "stopped")
+    return config
 
 
 def _take_over_logging(log: Log) -> None:

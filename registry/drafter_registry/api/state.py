@@ -11,6 +11,7 @@ import anyio
 import anyio.to_thread
 
 from drafter_registry.api.authentication import Attempts, Recent
+from drafter_registry.api.health import Readies
 from drafter_registry.api.logs import Log
 from drafter_registry.api.metrics import Metrics
 from drafter_registry.service.context import Registry
@@ -58,16 +59,22 @@ class State:
         attempts: Failed authentications.
         recent: Successful ones.
         asked: Questions that were answered before.
+        readies: Whether database and store do their part.
+        version: Of this distribution.
+        document: The OpenAPI document.
         draining: Whether the process is about to end: readiness says no, requests are still answered.
     """
 
-    def __init__(self, registry: Registry, log: Log) -> None:
+    def __init__(self, registry: Registry, log: Log, version: str) -> None:
         self.registry = registry
         self.log = log
         self.metrics = Metrics()
         self.attempts = Attempts()
         self.recent = Recent()
         self.asked = Asked()
+        self.readies = Readies(self)
+        self.version = version
+        self.document = b""
         self.draining = False
         self._verbs = anyio.CapacityLimiter(_VERBS)
         self._chunks = anyio.CapacityLimiter(_CHUNKS)

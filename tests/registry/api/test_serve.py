@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import signal
 import socket
+import ssl
 import stat
+import subprocess
 import threading
 import time
 from urllib.parse import urlsplit
@@ -82,8 +85,6 @@ def kind(request):
 
 
 def test_without_a_file_the_token_is_printed(settings, command, drafters):
-    import subprocess
-
     process = subprocess.Popen(
         [command, "serve", "--port", "0", "--data", settings.data], stderr=subprocess.PIPE, stdin=subprocess.DEVNULL
     )
@@ -234,6 +235,22 @@ def test_forwarded_addresses_are_believed_from_named_proxies_only(settings, live
         server.stop()
         lines = [json.loads(line) for line in server.log.splitlines() if line.startswith("{")]
         assert [line["address"] for line in lines if line.get("request_id") == "who"] == [address]
+
+
+def test_with_a_certificate_it_speaks_tls_alone(settings, live_server, tmp_path):
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("makes a certificate with openssl, which is not here")
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    command = [openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    command += ["-keyout", key, "-out", cert, "-days", "2", "-subj", "/CN=x", "-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run(command, check=True, capture_output=True)
+    server = live_server(settings, "--certfile", cert, "--keyfile", key)
+    assert server.url.startswith("https://")
+    trusting = ssl.create_default_context(cafile=str(cert))
+    assert httpx2.get(server.url + "/v1/drafters", headers=server.headers, verify=trusting).status_code == 200
+    with pytest.raises(httpx2.TransportError):
+        httpx2.get(server.url.replace("https", "http") + "/healthz")
 
 
 def test_memory_stays_flat_while_a_large_upload_comes(settings, live_server):

@@ -8,10 +8,12 @@ import os
 import shlex
 import subprocess
 
+import msgspec
 import pytest
 
 from drafter_cli.demo_files import drafter_config, target_config
 from drafter_contracts.checkpoint.skeleton import write_skeleton
+from drafter_contracts.engines.store import load_profile
 
 #: The incident's drafter, narrow: hashing 5 GB of zeros would tell nothing more.
 WIDTH, VOCABULARY = 16, 256
@@ -247,6 +249,22 @@ def test_the_engine_of_this_environment_is_the_default(stored, bench):
     done = stored.resolve("--format", "json", engine="", PATH=path, DRAFTERS_CACHE=os.environ["DRAFTERS_CACHE"])
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["engine"] == "sglang 0.5.12.post1"
+
+
+def test_an_engine_that_no_registry_knows_is_judged_here_by_the_fetched_files(stored, tmp_path):
+    profile = msgspec.structs.replace(load_profile("sglang", "0.5.23"), release="0.5.23+ours")
+    file = tmp_path / "ours.json"
+    file.write_bytes(msgspec.json.encode(profile))
+    published = flags_of(stored.resolve())
+    assert flags_of(stored.resolve(engine=str(file))) == published
+    unfetched = stored.resolve("--no-pull", engine=str(file))
+    assert (unfetched.returncode, unfetched.stdout) == (2, "")
+    assert "leave out --no-pull" in unfetched.stderr
+    older = msgspec.structs.replace(load_profile("sglang", "0.5.9"), release="0.5.9+ours")
+    file.write_bytes(msgspec.json.encode(older))
+    refused = stored.resolve(engine=str(file))
+    assert (refused.returncode, refused.stdout) == (3, "")
+    assert "CAPTURE_NO_HOOK" in refused.stderr
 
 
 def test_check_and_guard_take_a_reference(stored, bench):

@@ -8,11 +8,15 @@ from drafter_cli import file_digests
 from drafter_cli.file_digests import Identity
 from drafter_contracts.manifest import FileRecord, Manifest, digest
 from drafter_registry.documents import Published
-from drafter_registry.errors import DigestError, NotFoundError
+from drafter_registry.errors import DigestError, IncompleteError, NotFoundError
+from drafter_registry.failpoints import reached
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from drafter_cli.backend import Backend, Tell
+
+#: How often blobs are sent, if collections remove them before the manifest names them.
+_ROUNDS = 5
 
 
 class PlannedFile(msgspec.Struct, frozen=True):
@@ -71,15 +75,19 @@ def publish(backend: Backend, plan: Plan, tell: Tell = lambda _: None, *, repair
     there = _digest_of(backend, f"{name}@{version}")
     if there and there != digest(plan.manifest):  # a conflict, which the registry explains; nothing need be sent
         return backend.publish(name, version, plan.manifest, tool())
-    for file in plan.files:
-        if repair or not backend.has_blob(file.blob):
-            _store(backend, file, tell)
+    _store_missing(backend, plan, tell, repair=repair)
+    for left in range(_ROUNDS - 1, -1, -1):
+        reached("client.uploaded")
+        try:
+            published = backend.publish(name, version, plan.manifest, tool())
+        except IncompleteError:
+            if not left or all(backend.has_blob(file.blob) for file in plan.files):
+                raise
+            _store_missing(backend, plan, lambda _: None)
         else:
-            tell(file.size)
-    for file in plan.files:
-        if file.seen is not None:
-            file_digests.check_same(file.path, file.seen)
-    return backend.publish(name, version, plan.manifest, tool())
+            reached("client.published")
+            return published
+    raise AssertionError  # the last round returns or raises
 
 
 def tool() -> str:
@@ -95,6 +103,17 @@ def _digest_of(backend: Backend, reference: str) -> str:
         return backend.manifest(reference)[1]
     except NotFoundError:
         return ""
+
+
+def _store_missing(backend: Backend, plan: Plan, tell: Tell, *, repair: bool = False) -> None:
+    for file in plan.files:
+        if repair or not backend.has_blob(file.blob):
+            _store(backend, file, tell)
+        else:
+            tell(file.size)
+    for file in plan.files:
+        if file.seen is not None:
+            file_digests.check_same(file.path, file.seen)
 
 
 def _store(backend: Backend, file: PlannedFile, tell: Tell) -> None:

@@ -9,6 +9,7 @@ from drafter_cli.errors import UnreachableError, UsageError
 from drafter_cli.http_client import TRIES, HttpClient
 from drafter_registry.documents import UploadState
 from drafter_registry.errors import DigestError, NotFoundError, RangeError, StorageFullError, UnavailableError
+from drafter_registry.failpoints import reached
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class Upload:
                 self._cancel(entry.read())
                 entry.write("")
                 raise
+            reached("client.stored")
             entry.write("")
 
     def _send(self, file: BinaryIO, entry: upload_ledger.Entry) -> None:
@@ -73,6 +75,7 @@ class Upload:
             try:
                 if offset < self._size:
                     offset = self._chunk(upload, file, offset)
+                    reached("client.sent")
                     failures = 0
                     continue
                 self._http.send(
@@ -109,6 +112,7 @@ class Upload:
                 self._cancel(known)
         started = self._http.send("POST", "/v1/uploads").read_as(UploadState, self._http.server)
         entry.write(started.id)
+        reached("client.begun")
         return started.id, started.offset
 
     def _chunk(self, upload: str, file: BinaryIO, offset: int) -> int:
@@ -128,9 +132,9 @@ class Upload:
             timeout=FINISH_SECONDS,
         )
         stored = answer.headers.get("range", "").rpartition("-")[2]
-        reached = int(stored) + 1 if stored.isascii() and stored.isdigit() else end
-        self._tell_up_to(reached)
-        return reached
+        now = int(stored) + 1 if stored.isascii() and stored.isdigit() else end
+        self._tell_up_to(now)
+        return now
 
     def _read(self, file: BinaryIO, offset: int, end: int) -> Iterator[bytes]:
         while offset < end:
@@ -139,6 +143,7 @@ class Upload:
                 raise UsageError(f"{file.name} became shorter while it was published", "nothing was published")
             offset += len(data)
             yield data
+            reached("client.sending")
             self._tell_up_to(offset)
 
     def _is_stored(self) -> bool:

@@ -31,6 +31,7 @@ from drafter_registry.blobs.keys import (
 )
 from drafter_registry.blobs.store import Stored
 from drafter_registry.errors import InternalError, NotFoundError
+from drafter_registry.failpoints import reached
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -172,7 +173,9 @@ class LocalStore:
             with told("a blob cannot be stored"), self._upload(upload, create=size == 0) as (place, file):
                 self._verify(upload, file, size, digest)
                 with folder(self.directory, *BLOBS, parent, create=True) as target:
+                    reached("local.synced")
                     os.rename(upload, name, src_dir_fd=place, dst_dir_fd=target)
+                    reached("local.renamed")
                     os.fsync(target)
         except FileNotFoundError:  # staged no more: committed before, then whoever asked was cut off
             if self.size(digest) != size:
@@ -296,6 +299,7 @@ def _hash_again(file: int, size: int) -> _Written:
 def _write(file: int, offset: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
+        reached("local.writing")
         done = os.pwrite(file, view, offset)
         view, offset = view[done:], offset + done
 

@@ -32,6 +32,7 @@ from drafter_registry.blobs.keys import (
 )
 from drafter_registry.blobs.store import Stored
 from drafter_registry.errors import NotFoundError, RangeError
+from drafter_registry.failpoints import reached
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -127,6 +128,7 @@ class ObjectsStore:
         if self._ends.pop(upload, None) != offset:
             self._cut(upload, offset)
         for at in range(0, len(data), limits.part_bytes):
+            reached("objects.part")
             self._put(_part_path(upload, offset + at), data[at : at + limits.part_bytes])
         _remember(self._ends, upload, offset + len(data))
 
@@ -291,6 +293,7 @@ class _Hashing:
         actual = "sha256:" + running.hexdigest()
         if actual != self._digest:
             raise other_digest(self._digest, actual)
+        reached("objects.sent")
 
 
 def _path(digest: str) -> str:

@@ -98,6 +98,7 @@ def _sweep_uploads(registry: Registry, idle: datetime, gone: _Gone, *, dry_run: 
             with registry.database.write() as connection:
                 if not connection.execute(still).rowcount:
                     continue
+            reached("gc.upload_forgotten")
             registry.blobs.discard(upload)
         gone.uploads += 1
     for page in _pages(one for one in registry.blobs.staged() if one.modified < idle):
@@ -161,6 +162,7 @@ def _remove_orphan(registry: Registry, actor: Actor, digest: str) -> bool:
         if _known(connection, [digest]):
             return False
         registry.blobs.delete(digest)
+        reached("gc.orphan_deleted")
         audit.record(connection, registry, actor, "blob.remove", digest, why="it has no row")
     return True
 

@@ -9,6 +9,7 @@ from sqlalchemy import delete, update
 
 from drafter_registry.db.models import UploadRow
 from drafter_registry.errors import InternalError, RangeError, RegistryError, StorageFullError, TooLargeError
+from drafter_registry.failpoints import reached
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ class Receiver:
             self._waiting.clear()
         if self._staged == self._started:
             return
+        reached("upload.appended")
         mine = (UploadRow.id == self._upload, UploadRow.offset == self._started)
         step = update(UploadRow).where(*mine).values(offset=self._staged, touched_at=self._registry.now())
         with self._registry.database.write() as connection:

@@ -80,6 +80,7 @@ def start(registry: Registry, actor: Actor) -> UploadState:
     row = insert(UploadRow).values(id=upload, offset=0, started_at=now, touched_at=now, by=actor.name)
     with registry.database.write() as connection:
         connection.execute(row)
+    reached("upload.begun")
     return UploadState(id=upload, offset=0, expires=_expires(registry, now))
 
 
@@ -133,6 +134,7 @@ def finish(registry: Registry, actor: Actor, upload: str, digest: str) -> BlobSt
     size = _own(registry, actor, upload).offset
     reached("upload.staged")
     registry.blobs.prepare(upload, size, digest)
+    reached("upload.prepared")
     return _record(registry, actor, upload, size, digest)
 
 

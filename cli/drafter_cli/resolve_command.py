@@ -10,7 +10,7 @@ from drafter_cli import cache, fetched
 from drafter_cli.commandline import JSON, Command, Option
 from drafter_cli.connect import OPTIONS as REGISTRY_OPTIONS
 from drafter_cli.connect import connect
-from drafter_cli.errors import EXIT_OK, EXIT_REFUSED, UsageError, describe_error, exit_code_of_error
+from drafter_cli.errors import EXIT_OK, EXIT_REFUSED, UnreachableError, UsageError, describe_error, exit_code_of_error
 from drafter_cli.launched_engine import ENGINE
 from drafter_cli.resolve_formats import text
 from drafter_cli.resolve_here import require_known, resolve_here
@@ -105,7 +105,10 @@ def _asked(asked: Asked, parsed: Parsed) -> Resolution:
     except (UsageError, RegistryError) as error:
         if not fetched.unreachable(error):
             raise
-        resolution = _here(asked)
+        try:
+            resolution = _here(asked)
+        except UnreachableError as nothing:
+            raise UnreachableError(f"{error}, and {nothing.message}", nothing.hint) from error
         write(f"drafters: {printable(str(error))}; answered from the cache", to_stderr=True)
         return resolution
 

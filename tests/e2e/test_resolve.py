@@ -212,6 +212,10 @@ def test_offline_an_alias_or_what_was_not_pulled_is_unreachable(stored):
     alias = stored.resolve("--offline")
     assert (alias.returncode, alias.stdout) == (6, "")
     assert "kimi-eagle3@VERSION" in alias.stderr
+    gone = stored.resolve(DRAFTERS_URL="http://127.0.0.1:9", DRAFTERS_DATA=None)
+    assert gone.returncode == 6
+    assert "http://127.0.0.1:9 cannot be reached" in gone.stderr
+    assert "kimi-eagle3@VERSION" in gone.stderr
     unpulled = stored.resolve("--offline", reference="kimi-eagle3@1.0.0")
     assert unpulled.returncode == 6
     assert "drafters pull kimi-eagle3@1.0.0" in unpulled.stderr

@@ -120,19 +120,21 @@ def test_use_of_a_token_is_noted(client, app, token):
     assert record["last_used_at"]
 
 
-def test_reading_without_a_token_can_be_switched_on(registry, assert_problem):
+def test_reading_without_a_token_can_be_switched_on(registry, assert_problem, logged):
     import msgspec
 
     from drafter_registry.api.app import create_app
     from drafter_registry.api.logs import Log
 
     settings = msgspec.structs.replace(registry.settings, anonymous_read=True)
-    app = create_app(msgspec.structs.replace(registry, settings=settings), Log(lambda _: None))
+    app = create_app(msgspec.structs.replace(registry, settings=settings), Log(logged.write))
     with TestClient(app) as client:
         assert client.get("/v1/drafters").status_code == 200
         assert_problem(client.get("/v1/drafters/a/versions/1.0"), "NOT_FOUND")
         assert_problem(client.post("/v1/uploads"), "NOT_AUTHORISED")
         assert_problem(client.get("/v1/tokens"), "NOT_AUTHORISED")
+        assert_problem(client.put("/v1/drafters/a/versions/1.0", content=b"x" * 1000), "NOT_AUTHORISED")
+        assert logged.last["received"] == 0
         assert_problem(client.get("/v1/drafters", headers={"authorization": "Bearer drt_x"}), "NOT_AUTHORISED")
 
 

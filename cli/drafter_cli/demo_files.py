@@ -101,12 +101,11 @@ def write_small_drafter(directory: str, *, ids: Sequence[int]) -> str:
         "draft_vocab_size": drafted,
     }
     swap = {HEADS * HEAD_WIDTH: heads * HEAD_WIDTH, MLP_WIDTH: narrow, VOCABULARY: drafted}
-    tensors = {
-        name: (dtype, tuple(swap.get(size, size) for size in shape))
-        for name, (dtype, shape) in drafter_tensors().items()
+    tensors: dict[str, tuple[str, Sequence[int]]] = {
+        name: (dtype, [swap.get(size, size) for size in shape]) for name, (dtype, shape) in drafter_tensors().items()
     }
-    maps = {"d2t": ("I64", (drafted,)), "t2d": ("BOOL", (VOCABULARY,))}
-    write_skeleton(directory, config, tensors | maps)
+    tensors |= {"d2t": ("I64", (drafted,)), "t2d": ("BOOL", (VOCABULARY,))}
+    write_skeleton(directory, config, tensors)
     return directory
 
 

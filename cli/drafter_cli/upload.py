@@ -69,14 +69,15 @@ class Upload:
             entry.write("")
 
     def _send(self, file: BinaryIO, entry: upload_ledger.Entry) -> None:
-        failures = 0
+        failures = furthest = 0
         upload, offset = self._begin(entry)
         while True:
             try:
                 if offset < self._size:
                     offset = self._chunk(upload, file, offset)
                     reached("client.sent")
-                    failures = 0
+                    # Progress is only what was never stored before: a server may forget an upload each time.
+                    failures, furthest = (0, offset) if offset > furthest else (failures, furthest)
                     continue
                 self._http.send(
                     "PUT",

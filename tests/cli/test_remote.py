@@ -359,6 +359,21 @@ def test_a_lost_answer_to_the_last_request_is_no_failure(scripted, remote, naps,
     assert uploads.blobs == {content[1]: content[2]}
 
 
+def test_a_server_that_forgets_each_upload_is_given_up(scripted, remote, naps, content):
+    uploads = Uploads()
+
+    def answer(request):
+        if request.method == "PUT":
+            uploads.sessions.clear()
+            return 503, {}, b""
+        return uploads(request)
+
+    scripted.answer = answer
+    with pytest.raises(errors.UnavailableError):
+        put(remote(), content)
+    assert len(scripted.asked("POST")) == TRIES
+
+
 def test_bytes_that_are_not_those_of_the_digest_are_refused_and_forgotten(scripted, remote, content):
     scripted.answer = uploads = Uploads()
     path, digest, data = content

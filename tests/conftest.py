@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import uuid
 
 import pytest
@@ -69,9 +70,10 @@ def servers():
 
 
 @pytest.fixture(scope="session")
-def postgresql(servers, tmp_path_factory):
+def postgresql(servers):
     """URL of a running PostgreSQL server's first database."""
-    with servers.postgresql(str(tmp_path_factory.mktemp("pg"))) as url:
+    # Not below pytest's own folder: another session of pytest closes that to the user whom PostgreSQL runs as.
+    with tempfile.TemporaryDirectory(prefix="pg-") as folder, servers.postgresql(os.path.join(folder, "data")) as url:
         yield url
 
 

@@ -156,6 +156,20 @@ def test_bytes_that_are_not_the_manifest_s_are_refused_and_not_kept(root, wrong)
     assert cache.find_pulled("tiny@1.0") is None
 
 
+def test_a_server_that_never_ends_is_stopped_at_the_size_that_the_manifest_names():
+    registry, given = Registry({"model.safetensors": BIG}), []
+
+    def give(path, data, start):
+        while len(given) < 100:
+            given.append(1)
+            yield bytes(1 << 20)
+
+    registry.give = give
+    with pytest.raises(DigestError, match="more bytes came"):
+        pull(registry)
+    assert len(given) == 3
+
+
 def test_a_damaged_part_is_not_the_end(root):
     registry = Registry()
     part = root / "partial" / (hashlib.sha256(BIG).hexdigest() + ".part")

@@ -1,4 +1,4 @@
-"""Carrying out a publication: every blob first, then the manifest that makes them a version."""
+"""Carrying out a publication: the manifest is offered, every blob that is missing sent, then they become a version."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import msgspec
 
 from drafter_cli import file_digests
 from drafter_cli.file_digests import Identity
-from drafter_contracts.manifest import FileRecord, Manifest, digest
+from drafter_contracts.manifest import FileRecord, Manifest
 from drafter_registry.documents import Published
-from drafter_registry.errors import DigestError, IncompleteError, NotFoundError
+from drafter_registry.errors import BlobsMissingError, DigestError
 from drafter_registry.failpoints import reached
 
 TYPE_CHECKING = False
@@ -72,22 +72,29 @@ def publish(backend: Backend, plan: Plan, tell: Tell = lambda _: None, *, repair
         RegistryError: The registry refuses; nothing was published.
     """
     name, version = plan.manifest.name, plan.manifest.version
-    there = _digest_of(backend, f"{name}@{version}")
-    if there and there != digest(plan.manifest):  # a conflict, which the registry explains; nothing need be sent
-        return backend.publish(name, version, plan.manifest, tool())
-    _store_missing(backend, plan, tell, repair=repair)
-    for left in range(_ROUNDS - 1, -1, -1):
-        reached("client.uploaded")
+    if repair:
+        _store_missing(backend, plan, tell, repair=True)
+        tell = _no_more
+    # The manifest goes first: what the registry refuses anyway (a conflict, another's name) costs no upload.
+    for left in range(_ROUNDS, -1, -1):
         try:
             published = backend.publish(name, version, plan.manifest, tool())
-        except IncompleteError:
-            if not left or all(backend.has_blob(file.blob) for file in plan.files):
+        except BlobsMissingError:
+            if not left:
                 raise
-            _store_missing(backend, plan, lambda _: None)
+            _store_missing(backend, plan, tell)
+            tell = _no_more
+            reached("client.uploaded")
         else:
+            if not published.created:  # its blobs may have been lost since
+                _store_missing(backend, plan, tell)
             reached("client.published")
             return published
     raise AssertionError  # the last round returns or raises
+
+
+def _no_more(_: int) -> None:
+    """Bytes are told of once, however often they have to be sent."""
 
 
 def tool() -> str:
@@ -95,14 +102,6 @@ def tool() -> str:
     from drafter_cli.main import version
 
     return f"drafters/{version()}"
-
-
-def _digest_of(backend: Backend, reference: str) -> str:
-    """Identity of a version that is there; "" if it is not, or the token may not know."""
-    try:
-        return backend.manifest(reference)[1]
-    except NotFoundError:
-        return ""
 
 
 def _store_missing(backend: Backend, plan: Plan, tell: Tell, *, repair: bool = False) -> None:

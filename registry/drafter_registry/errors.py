@@ -138,10 +138,16 @@ class ContradictionError(RegistryError):
 
 
 class IncompleteError(RegistryError):
-    """The manifest lacks what a version must say, names files that were not uploaded, or kinds that are not stored."""
+    """The manifest lacks what a version must say, or names kinds of files that are not stored."""
 
     code = "MANIFEST_INCOMPLETE"
     status = 422
+
+
+class BlobsMissingError(IncompleteError):
+    """The manifest is right as far as can be told, and names files that were not uploaded; `faults` lists them."""
+
+    code = "BLOBS_MISSING"
 
 
 class DigestError(RegistryError):

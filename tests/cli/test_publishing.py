@@ -12,9 +12,8 @@ from drafter_cli import file_digests, publishing
 from drafter_cli.errors import UsageError
 from drafter_cli.publishing import Plan, PlannedFile
 from drafter_contracts.manifest import SCHEMA, FileRecord, Manifest
-from drafter_contracts.manifest import digest as digest_of
 from drafter_registry.documents import Published
-from drafter_registry.errors import DigestError, NotFoundError
+from drafter_registry.errors import BlobsMissingError, ConflictError, DigestError, IncompleteError, NotFoundError
 
 
 class Recorder:
@@ -22,13 +21,9 @@ class Recorder:
 
     name = "a registry"
 
-    def __init__(self, on_put=lambda path: None, there=""):
-        self.on_put, self.there, self.stored, self.published, self.has = on_put, there, [], [], set()
-
-    def manifest(self, reference):
-        if not self.there:
-            raise NotFoundError(reference)
-        return b"{}", self.there
+    def __init__(self, on_put=lambda path: None, *, there=False, refusal=None, forgets=0):
+        self.on_put, self.there, self.refusal, self.forgets = on_put, there, refusal, forgets
+        self.stored, self.published, self.has = [], [], set()
 
     def has_blob(self, digest):
         return digest in self.has
@@ -36,14 +31,25 @@ class Recorder:
     def put_file(self, path, digest, size, tell):
         self.on_put(path)
         self.stored.append(digest)
+        self.has.add(digest)
         tell(size)
 
     def put_bytes(self, data, digest):
         self.stored.append(digest)
+        self.has.add(digest)
 
     def publish(self, name, version, manifest, tool):
+        if self.refusal is not None:
+            raise self.refusal
+        named = {"sha256:" + (file.header_sha256 or file.sha256) for file in manifest.files}
+        if not self.there and not named <= self.has:
+            raise BlobsMissingError("blobs are missing")
+        if self.forgets:
+            self.forgets -= 1
+            self.has.clear()
+            raise BlobsMissingError("collected meanwhile")
         self.published.append((name, version, tool))
-        return Published(name=name, version=version, digest="", fingerprint="", created=True)
+        return Published(name=name, version=version, digest="", fingerprint="", created=not self.there)
 
 
 def settled(path, data=b"weights"):
@@ -131,12 +137,27 @@ def test_blobs_come_before_the_version(tmp_path):
     assert backend.published[0][2].startswith("drafters/")
 
 
-def test_nothing_is_sent_for_a_version_that_has_other_content(tmp_path):
-    path = settled(tmp_path / "w")
-    backend = Recorder(there="sha256:" + "0" * 64)
-    publishing.publish(backend, plan(path, tmp_path))
+@pytest.mark.parametrize("refusal", [ConflictError("other content"), NotFoundError("not yours"), IncompleteError("no")])
+def test_nothing_is_sent_for_what_the_registry_refuses_anyway(tmp_path, refusal):
+    backend = Recorder(refusal=refusal)
+    with pytest.raises(type(refusal)):
+        publishing.publish(backend, plan(settled(tmp_path / "w"), tmp_path))
     assert not backend.stored
-    assert backend.published, "the registry says what the conflict is"
+
+
+def test_what_was_collected_meanwhile_is_sent_again_and_told_of_once(tmp_path):
+    found = plan(settled(tmp_path / "w"), tmp_path)
+    backend, told = Recorder(forgets=2), []
+    assert publishing.publish(backend, found, told.append).created
+    assert backend.stored == [found.files[0].blob] * 3
+    assert sum(told) == found.size
+
+
+def test_a_registry_that_forgets_for_ever_is_not_sent_to_for_ever(tmp_path):
+    backend = Recorder(forgets=1000)
+    with pytest.raises(BlobsMissingError):
+        publishing.publish(backend, plan(settled(tmp_path / "w"), tmp_path))
+    assert len(backend.stored) < 10
 
 
 def test_what_is_stored_is_not_sent_but_for_a_repair(tmp_path):
@@ -144,14 +165,14 @@ def test_what_is_stored_is_not_sent_but_for_a_repair(tmp_path):
     backend, told = Recorder(), []
     backend.has = {found.files[0].blob}
     publishing.publish(backend, found, told.append)
-    assert (backend.stored, sum(told)) == ([], found.size)
+    assert not backend.stored
     publishing.publish(backend, found, repair=True)
     assert backend.stored == [found.files[0].blob]
 
 
 def test_blobs_that_a_version_has_lost_are_sent_again(tmp_path):
     found = plan(settled(tmp_path / "w"), tmp_path)
-    backend = Recorder(there=digest_of(found.manifest))
+    backend = Recorder(there=True)
     publishing.publish(backend, found)
     assert backend.stored
 

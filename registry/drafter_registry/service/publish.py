@@ -21,6 +21,7 @@ from drafter_contracts.recording.fingerprint import fingerprint
 from drafter_registry.db.models import BoundaryRow, DrafterRow, FileRow, VersionRow
 from drafter_registry.documents import DELETED, LIVE, Published
 from drafter_registry.errors import (
+    BlobsMissingError,
     ConflictError,
     ContradictionError,
     Fault,
@@ -106,7 +107,8 @@ def publish(
         TooLargeError: The manifest is too large.
         NameTakenError: People would confuse the name with an existing one.
         ConflictError: The version has other content, or was deleted.
-        IncompleteError: The manifest lacks what a version must say, blobs are not stored, or are pickles.
+        IncompleteError: The manifest lacks what a version must say, or blobs are pickles.
+        BlobsMissingError: Blobs are not stored.
         ContradictionError: The blobs contradict the manifest; `faults` lists every such claim.
         UnavailableError: The database or the blob store does not answer.
         StorageFullError: The database's disk is full.
@@ -238,7 +240,7 @@ def _hold_blobs(registry: Registry, connection: Connection, manifest: Manifest) 
         if digest_of(file) not in sizes
     ]
     if absent:
-        raise IncompleteError(in_words(absent), faults=tuple(absent), hint="upload them, then publish again")
+        raise BlobsMissingError(in_words(absent), faults=tuple(absent), hint="upload them, then publish again")
 
 
 def _write(registry: Registry, connection: Connection, actor: Actor, drafter: int, offer: _Offer) -> None:

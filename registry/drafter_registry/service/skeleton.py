@@ -15,7 +15,7 @@ from drafter_contracts import limits
 from drafter_contracts.checkpoint.files import INDEX
 from drafter_contracts.checkpoint.header import LENGTH_BYTES, header_length, parse_header
 from drafter_contracts.errors import CheckpointError, ContractsError
-from drafter_registry.errors import ContradictionError, Fault, IncompleteError, NotFoundError
+from drafter_registry.errors import BlobsMissingError, ContradictionError, Fault, IncompleteError, NotFoundError
 from drafter_registry.service import kinds
 
 TYPE_CHECKING = False
@@ -68,13 +68,15 @@ def build(blobs: BlobStore, manifest: Manifest, directory: str) -> None:
         directory: An empty directory.
 
     Raises:
-        IncompleteError: Blobs that are not stored, or files that are pickles by their first bytes.
+        IncompleteError: Files that are pickles by their first bytes.
+        BlobsMissingError: Blobs that are not stored.
         ContradictionError: A file that is not of the size stated, a weight file that is none, a config over its cap.
             Both list everything that is wrong with any file.
         UnavailableError: The blob store does not answer.
     """
     wrong: list[Fault] = []
     refused: list[Fault] = []
+    absent: list[Fault] = []
     for i, file in enumerate(manifest.files):
         pointer = f"/files/{i}"
         try:
@@ -86,11 +88,13 @@ def build(blobs: BlobStore, manifest: Manifest, directory: str) -> None:
             wrong.append(Fault(f"{pointer}/size", text, f"{error.stored} bytes", f"{file.size} bytes", file.path))
         except NotFoundError:
             text = f"the bytes of {file.path} are not stored"
-            refused.append(Fault(pointer, text, expected=digest_of(file), actual="no such blob"))
+            absent.append(Fault(pointer, text, expected=digest_of(file), actual="no such blob"))
     if refused:
-        raise IncompleteError(in_words(refused), faults=(*refused, *wrong))
+        raise IncompleteError(in_words(refused), faults=(*refused, *absent, *wrong))
+    if absent and not wrong:
+        raise BlobsMissingError(in_words(absent), faults=tuple(absent), hint="upload them, then publish again")
     if wrong:
-        raise ContradictionError(in_words(wrong), faults=tuple(wrong))
+        raise ContradictionError(in_words(wrong), faults=(*wrong, *absent))
 
 
 class _SizeError(Exception):

@@ -33,7 +33,7 @@ def test_published_once_and_again_and_never_otherwise(client, publish, assert_pr
 def test_a_manifest_of_missing_or_other_files_is_refused_whole(client, drafter, store, assert_problem):
     files, manifest = drafter()
     headers = {"content-type": "application/json"}
-    problem = assert_problem(client.put(VERSION, content=manifest, headers=headers), "MANIFEST_INCOMPLETE")
+    problem = assert_problem(client.put(VERSION, content=manifest, headers=headers), "BLOBS_MISSING")
     assert len(problem.errors) == len(files)
     for data in files.values():
         store(client, data)

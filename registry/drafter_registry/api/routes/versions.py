@@ -244,6 +244,7 @@ ENDPOINTS = (
             errors.NameTakenError,
             errors.ContradictionError,
             errors.IncompleteError,
+            errors.BlobsMissingError,
             errors.IntegrityError,
             errors.StorageFullError,
         ),

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import signal
 import subprocess
+import sys
 import time
 from datetime import UTC, datetime, timedelta
 
@@ -165,6 +167,17 @@ class Bed:
 
         return Actor("local:tests", LOCAL_SCOPES)
 
+    def manifest(self, directory, version, **more):
+        """What `drafters publish` would record of a directory, as JSON."""
+        done = self.run(*self.publication(directory, version), "--dry-run")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)["manifest"] | more
+
+    def job(self, work, server=None, **needs):
+        """A job for `together`."""
+        environment = {name: value for name, value in self.variables(server).items() if value is not None}
+        return {"work": work, "environment": environment, **needs}
+
     def scrub(self):
         """What fsck finds: (kind, subject) of each problem."""
         from drafter_registry.service.scrub import scrub
@@ -226,7 +239,41 @@ class Bed:
         """The server's log: answered requests of that method below that path."""
         lines = [json.loads(line) for line in server.log.splitlines() if line.startswith("{")]
         told = [line for line in lines if line.get("event") == "request"]
-        return [line for line in told if line["method"] == method and line["path"].startswith(path)]
+        return [line for line in told if line["method"].startswith(method) and line["path"].startswith(path)]
+
+
+PROGRAM = os.path.join(os.path.dirname(__file__), "programs", "together.py")
+
+
+@pytest.fixture
+def together():
+    """Does jobs (see `programs/together.py`) at the same moment, each in a process of its own; returns the answers."""
+    running = []
+
+    def run(jobs, seconds=180):
+        process = subprocess.Popen(
+            [sys.executable, PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            start_new_session=True,
+        )  # fmt: skip
+        running.append(process)
+        process.stdin.write(json.dumps(jobs).encode() + b"\n")
+        process.stdin.flush()
+        for _ in jobs:
+            if process.stdout.readline() != b"ready\n":
+                raise AssertionError(process.communicate()[1].decode()[-3000:])
+        said, errors = process.communicate(timeout=seconds)
+        assert process.returncode == 0, errors.decode()[-3000:]
+        answers = [json.loads(line) for line in said.splitlines()]
+        assert len(answers) == len(jobs), errors.decode()[-3000:]
+        return answers
+
+    yield run
+    for process in running:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            stream.close()
 
 
 @pytest.fixture
@@ -244,21 +291,3 @@ def bed(settings, tmp_path, command, drafters, live_server):
 def _until():
     """Polls until something is true: `until(wanted, "what did not happen")`."""
     return until
-
-
-@pytest.fixture
-def stopped(until):
-    """Waits until a process has stopped itself at its failpoint."""
-
-    def wait(process):
-        def state():
-            with open(f"/proc/{process.pid}/stat", encoding="utf-8") as file:
-                return file.read().rpartition(")")[2].split()[0]
-
-        def is_stopped():
-            assert process.poll() is None, "it ended before it came to that place"
-            return state() == "T"
-
-        until(is_stopped, "it never came to that place")
-
-    return wait

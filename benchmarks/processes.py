@@ -91,7 +91,13 @@ def mlflow(python: str, folder: str, count: int) -> Iterator[Server]:
     url = f"sqlite:///{folder}/mlflow.db"
     variables = os.environ | {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}
     with open(os.path.join(folder, "rows.log"), "wb") as log:
-        subprocess.run([python, os.path.join(HERE, "mlflow_rows.py"), url, str(count)], check=True, env=variables, stdout=log, stderr=log)
+        subprocess.run(
+            [python, os.path.join(HERE, "mlflow_rows.py"), url, str(count)],
+            check=True,
+            env=variables,
+            stdout=log,
+            stderr=log,
+        )
     port = str(free_port())
     command = [python, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", port, "--workers", "1"]
     command += ["--backend-store-uri", url, "--default-artifact-root", folder]

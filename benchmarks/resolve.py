@@ -1,6 +1,7 @@
 """Look-ups of a registry with many versions, beside a bare FastAPI endpoint that returns the same bytes.
 
-    python benchmarks/resolve.py [--rounds 5] [--seconds 0.6] [--versions 10000] [--flat 100000] [--mlflow-python PYTHON]
+    python benchmarks/resolve.py [--rounds 5] [--seconds 0.6] [--versions 10000] [--flat 100000]
+        [--mlflow-python PYTHON]
 
 One `drafters serve` process on SQLite, one on PostgreSQL, one bare application, and one MLflow server if its Python is
 given; asked in turn, round after round, so that a noisy machine disturbs all alike. Medians of the rounds. `--flat`
@@ -186,7 +187,9 @@ def report(sides: list[Side], found: dict[tuple[str, str, int], Load]) -> None:
                 load = found.get((side.name, name, connections))
                 if load is None:
                     continue
-                ratio = f"{load.rate / base.rate:8.2f} of bare" if base is not None and side.name != "bare FastAPI" else ""
+                ratio = (
+                    f"{load.rate / base.rate:8.2f} of bare" if base is not None and side.name != "bare FastAPI" else ""
+                )
                 print(
                     f"  {side.name:<30}{connections:>3} open{load.rate:>9.0f}/s   p50{load.p50:>8.2f} ms"
                     f"   p99{load.p99:>8.2f} ms{ratio}"
@@ -197,9 +200,7 @@ def verdict(found: dict[tuple[str, str, int], Load], kept: list[str]) -> None:
     """Hold the registries against the targets."""
     print()
     for side in dict.fromkeys(key[0] for key in found if key[0].startswith("drafters")):
-        ratios = [
-            found[side, name, n].rate / found["bare FastAPI", name, n].rate for name in kept for n in CONNECTIONS
-        ]
+        ratios = [found[side, name, n].rate / found["bare FastAPI", name, n].rate for name in kept for n in CONNECTIONS]
         resolves = [found[side, kept[0], n].rate / found["bare FastAPI", kept[0], n].rate for n in CONNECTIONS]
         p99 = max(found[side, name, 1].p99 for name in kept)
         print(

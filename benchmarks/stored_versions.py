@@ -66,7 +66,9 @@ def _template() -> tuple[Manifest, bytes]:
     """The demo's drafter as `drafters publish` records it, and its facts."""
     target = target_from_config(target_config(), "moonshotai/Kimi-K2.5", source="config.json")
     with tempfile.TemporaryDirectory() as folder:
-        facts = read_drafter(write_drafter(folder, ids=TRAINED_OUTPUT_IDS), target_layers=LAYERS, target_hidden_size=WIDTH)
+        facts = read_drafter(
+            write_drafter(folder, ids=TRAINED_OUTPUT_IDS), target_layers=LAYERS, target_hidden_size=WIDTH
+        )
     said = Statement(
         name="drafter",
         version="1.0.0",
@@ -97,7 +99,9 @@ def _write(database: Database, template: Manifest, facts: bytes, numbers: range)
         manifest = _numbered(template, name, number)
         data = canonical(manifest)
         digest = "sha256:" + sha256(data).hexdigest()
-        rows[VersionRow].append(_row(manifest, data, digest, contract, facts, read_by, now) | {"id": number + 1, "drafter_id": drafter})
+        rows[VersionRow].append(
+            _row(manifest, data, digest, contract, facts, read_by, now) | {"id": number + 1, "drafter_id": drafter}
+        )
         rows[FileRow] += [
             {"version_id": number + 1, "path": file.path, "size": file.size, "digest": f"sha256:{file.sha256}"}
             for file in manifest.files

@@ -14,7 +14,11 @@ from drafter_registry.api.authentication import Attempts, Recent
 from drafter_registry.api.health import Readies
 from drafter_registry.api.logs import Log
 from drafter_registry.api.metrics import Metrics
-from drafter_registry.service.context import Registry
+from drafter_registry.db.pipeline import NotAnsweredError, Pipeline
+from drafter_registry.names import Reference
+from drafter_registry.service.access import require
+from drafter_registry.service.context import Actor, Registry
+from drafter_registry.service.locate import LOOK_UPS, Located, live, locate, question
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,9 +85,13 @@ class State:
         self._probe = anyio.CapacityLimiter(3)
         self._notes: ThreadPoolExecutor | None = None
         self._waiting = 0
+        sqlite = registry.database.is_sqlite
+        self._pipeline = None if sqlite else Pipeline(registry.database, LOOK_UPS.values(), self.in_thread)
 
     def close(self) -> None:
         """Write what was put off, and end the thread that does; another request starts one anew."""
+        if self._pipeline is not None:
+            self._pipeline.close()
         if self._notes is not None:
             self._notes.shutdown()
             self._notes = None
@@ -115,6 +123,20 @@ class State:
             self.log.failure("a token's use was not noted", error)
         finally:
             self._waiting -= 1
+
+    async def locate(self, actor: Actor, reference: Reference) -> Located | None:
+        """Which version a reference is, without a thread; None if a thread has to find out (`locate.locate`).
+
+        Raises:
+            NotFoundError, NotAuthorisedError, UnavailableError: As `locate.locate`.
+        """
+        if self._pipeline is None:
+            return locate(self.registry, actor, reference)
+        require(actor, "read", reference.name, str(reference))
+        try:
+            return live(await self._pipeline.first(*question(reference)))
+        except NotAnsweredError:
+            return None
 
     async def quick(self, function: Callable[..., T], *arguments: object) -> T:
         """A verb that only looks up a few rows: on SQLite at once, which is faster than handing it to a thread."""

@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 import sqlite3
 from contextlib import contextmanager
+from functools import cached_property
 from hashlib import sha256
 
-from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy import Connection, Dialect, Engine, Select, create_engine, event, text
+from sqlalchemy.dialects.postgresql.base import PGDialect
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError
 from sqlalchemy.pool import QueuePool
@@ -21,7 +23,9 @@ from drafter_registry.errors import InvalidError, StorageFullError, UnavailableE
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
+    import psycopg
     from sqlalchemy.engine import URL
     from sqlalchemy.pool import ConnectionPoolEntry
 
@@ -30,6 +34,40 @@ LOCK_TIMEOUT = 30_000
 #: Longest statement, milliseconds (PostgreSQL).
 STATEMENT_TIMEOUT = 60_000
 _POOL = 20
+#: Connections for look-ups (PostgreSQL): each takes a fraction of a millisecond.
+_LOOKING = 4
+_CONNECT = {
+    "options": f"-c lock_timeout={LOCK_TIMEOUT} -c statement_timeout={STATEMENT_TIMEOUT} -c timezone=UTC",
+    "connect_timeout": 10,
+}
+
+
+class LookUp:
+    """A select of one row by its key, to be asked often: its text is made once.
+
+    Args:
+        statement: Selects columns that need no conversion (texts, numbers), by named parameters.
+    """
+
+    def __init__(self, statement: Select[*tuple[Any, ...]]) -> None:
+        self.statement = statement
+        self._texts: dict[str, tuple[str, tuple[str, ...] | None]] = {}
+
+    @cached_property
+    def numbered(self) -> tuple[str, tuple[str, ...]]:
+        """Its text for PostgreSQL itself, with $1, $2, ..., and the parameters' names in that order."""
+        dialect = PGDialect(paramstyle="numeric_dollar")  # type: ignore[no-untyped-call]
+        compiled = self.statement.compile(dialect=dialect)
+        return str(compiled), tuple(compiled.positiontup or ())
+
+    def on(self, dialect: Dialect) -> tuple[str, tuple[str, ...] | None]:
+        """Its text for a driver, and the order of its parameters; None where they go by name."""
+        found = self._texts.get(dialect.name)
+        if found is None:
+            compiled = self.statement.compile(dialect=dialect)
+            found = str(compiled), tuple(compiled.positiontup or ()) if compiled.positional else None
+            self._texts[dialect.name] = found
+        return found
 
 
 class Database:
@@ -50,10 +88,50 @@ class Database:
         if self.is_sqlite and create and path != ":memory:":
             make_directory(os.path.dirname(os.path.abspath(path)))
         self.engine: Engine = _sqlite(self.url) if self.is_sqlite else _postgresql(self.url)
+        self._looking: Engine = self.engine if self.is_sqlite else _postgresql_looking(self.url)
 
     def close(self) -> None:
         """Close every connection."""
         self.engine.dispose()
+        self._looking.dispose()
+
+    def look(self, key: LookUp, **values: str) -> tuple[Any, ...] | None:
+        """The row that a look-up finds, as the driver gives it; None if there is none.
+
+        A single statement sees one state of the database by itself: there is no transaction around it, and none of
+        what one costs (on PostgreSQL three more round trips).
+
+        Raises:
+            UnavailableError: The database does not answer.
+        """
+        text, order = key.on(self._looking.dialect)
+        wanted: Any = values if order is None else tuple(values[name] for name in order)
+        with _translated():
+            connection = self._looking.raw_connection()
+        try:
+            cursor = connection.cursor()
+            cursor.execute(text, wanted)
+            found: tuple[Any, ...] | None = cursor.fetchone()
+            cursor.close()
+        except self._looking.dialect.loaded_dbapi.Error:
+            connection.invalidate()
+        else:
+            connection.close()
+            return found
+        with self.read() as again:  # a connection that was cut is replaced; another error is told as everywhere
+            row = again.execute(key.statement, values).first()
+        return None if row is None else tuple(row)
+
+    def connect_alone(self) -> psycopg.Connection[Any]:
+        """A connection to PostgreSQL outside of every pool, which commits each statement; whoever asks closes it.
+
+        Raises:
+            psycopg.Error: It cannot be had.
+        """
+        import psycopg
+
+        arguments, options = self._looking.dialect.create_connect_args(self.url)
+        return psycopg.connect(*arguments, **{**options, **_CONNECT, "autocommit": True, "client_encoding": "utf8"})
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -137,14 +215,13 @@ def _sqlite(url: URL) -> Engine:
 
 
 def _postgresql(url: URL) -> Engine:
-    options = f"-c lock_timeout={LOCK_TIMEOUT} -c statement_timeout={STATEMENT_TIMEOUT} -c timezone=UTC"
-    return create_engine(
-        url,
-        pool_size=_POOL,
-        max_overflow=0,
-        pool_pre_ping=True,
-        connect_args={"options": options, "connect_timeout": 10},
-    )
+    return create_engine(url, pool_size=_POOL, max_overflow=0, pool_pre_ping=True, connect_args=_CONNECT)
+
+
+def _postgresql_looking(url: URL) -> Engine:
+    """For single statements: nothing to begin, to end, or to ask before."""
+    connect = {**_CONNECT, "autocommit": True}
+    return create_engine(url, pool_size=_LOOKING, max_overflow=0, pool_reset_on_return=None, connect_args=connect)
 
 
 @contextmanager

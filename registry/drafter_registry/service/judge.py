@@ -26,8 +26,9 @@ from drafter_contracts.situation import Situation
 from drafter_contracts.verdict import REFUSE, Verdict, conclude
 from drafter_registry.documents import YANKED, CheckRequest, Resolution, ResolveRequest
 from drafter_registry.errors import Fault, InvalidError, RefusedError, UnknownError
-from drafter_registry.names import read_reference
+from drafter_registry.names import Reference, read_reference
 from drafter_registry.service import access, asked_launch, engines, versions
+from drafter_registry.service.locate import Located, locate
 from drafter_registry.service.plan_cache import Answer, Key, PlanCache
 from drafter_registry.service.reread import facts_of
 
@@ -56,23 +57,45 @@ def resolve(registry: Registry, actor: Actor, request: ResolveRequest) -> Resolu
         IntegrityError: The stored files cannot be read any more.
         UnavailableError: Database or blob store do not answer.
     """
+    reference, key = read_reference(request.drafter), _key(request)
+    located = locate(registry, actor, reference)
+    key = msgspec.structs.replace(key, digest=located.digest)
+    answer = _PLANS.get(key)
+    if answer is None:
+        with registry.database.read() as connection:
+            # by its exact version: the alias may have moved since
+            row = versions.find(connection, Reference(located.name, version=located.version))
+            facts = facts_of(registry, connection, row) if key.release else None
+        engine = engines.find(key.release) if key.release else None
+        answer = _answer(row, facts, key.release, engine, request, key.wishes)
+        if not key.release or (engine is not None and engine.fixed):
+            _PLANS.put(key, answer)
+    return _resolution(located, answer, request.draft_path)
+
+
+def resolve_kept(actor: Actor, request: ResolveRequest, located: Located) -> Resolution | None:
+    """What `resolve` says of a version that was looked up, if that was worked out before; asks no database.
+
+    Raises:
+        InvalidError, NotFoundError, NotAuthorisedError, RefusedError, UnknownError: As `resolve`.
+    """
     reference = read_reference(request.drafter)
     access.require(actor, "read", reference.name, str(reference))
+    answer = _PLANS.get(msgspec.structs.replace(_key(request), digest=located.digest))
+    return None if answer is None else _resolution(located, answer, request.draft_path)
+
+
+def _key(request: ResolveRequest) -> Key:
+    """What is asked, without the version.
+
+    Raises:
+        InvalidError: No engine release, or a path that is none.
+    """
     release = engines.read_engine(request.engine) if request.engine else ""
     wishes = Wishes(request.steps, request.topk, request.draft_tokens, request.extra)
     if request.draft_path.startswith("-"):
         raise InvalidError("an engine would read this path as an option", faults=(Fault("/draft_path", "a path"),))
-    with registry.database.read() as connection:
-        row = versions.find(connection, reference)
-        key = Key(row.digest, release, request.target, _digest(request.target_config), wishes)
-        answer = _PLANS.get(key)
-        facts = None if answer is not None or not release else facts_of(registry, connection, row)
-    if answer is None:
-        engine = engines.find(release) if release else None
-        answer = _answer(row, facts, release, engine, request, wishes)
-        if not release or (engine is not None and engine.fixed):
-            _PLANS.put(key, answer)
-    return _resolution(row, answer, request.draft_path)
+    return Key("", release, request.target, _digest(request.target_config), wishes)
 
 
 def _digest(config: dict[str, object] | None) -> str:
@@ -123,7 +146,7 @@ def _invalid(error: InputError) -> InvalidError:
     return InvalidError("the request cannot be answered", faults=(fault,))
 
 
-def _resolution(row: Row[Any], answer: Answer, draft_path: str) -> Resolution:
+def _resolution(row: Located, answer: Answer, draft_path: str) -> Resolution:
     """The document.
 
     Raises:

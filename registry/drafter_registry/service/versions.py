@@ -1,6 +1,6 @@
 """Finding versions, what they hold, and their state.
 
-`find` is the hot path of every resolve: one select, built once, by unique indexes, without the ORM.
+`find` gives all of a version, in one select by unique indexes; `locate.locate` only which version it is, faster.
 """
 
 from __future__ import annotations
@@ -31,12 +31,17 @@ if TYPE_CHECKING:
 _COLUMNS = select(*VersionRow.__table__.columns, DrafterRow.name).join(
     DrafterRow, DrafterRow.id == VersionRow.drafter_id
 )
-_BY_VERSION = _COLUMNS.where(DrafterRow.name == bindparam("name"), VersionRow.version == bindparam("version"))
+IS_NAMED = DrafterRow.name == bindparam("name")
+#: The alias by its whole key: PostgreSQL without statistics would walk through the aliases of all drafters.
+TO_ALIAS = (AliasRow, AliasRow.version_id == VersionRow.id)
+IS_ALIAS = and_(
+    AliasRow.drafter_id == select(DrafterRow.id).where(IS_NAMED).scalar_subquery(),
+    AliasRow.alias == bindparam("alias"),
+)
+_BY_VERSION = _COLUMNS.where(IS_NAMED, VersionRow.version == bindparam("version"))
 _TO_CHANGE = _BY_VERSION.with_for_update(of=VersionRow)
-_BY_DIGEST = _COLUMNS.where(DrafterRow.name == bindparam("name"), VersionRow.digest == bindparam("digest"))
-_BY_ALIAS = _COLUMNS.join(
-    AliasRow, and_(AliasRow.version_id == VersionRow.id, AliasRow.drafter_id == DrafterRow.id)
-).where(DrafterRow.name == bindparam("name"), AliasRow.alias == bindparam("alias"))
+_BY_DIGEST = _COLUMNS.where(IS_NAMED, VersionRow.digest == bindparam("digest"))
+_BY_ALIAS = _COLUMNS.join(*TO_ALIAS).where(IS_ALIAS)
 _ALIASES = select(AliasRow.alias).where(AliasRow.version_id == bindparam("version_id")).order_by(AliasRow.alias)
 
 

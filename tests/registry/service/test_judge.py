@@ -11,8 +11,10 @@ from sqlalchemy import event
 from drafter_contracts.engines.store import load_profile
 from drafter_registry.documents import CheckRequest, ResolveRequest
 from drafter_registry.errors import InvalidError, NotAuthorisedError, NotFoundError, RefusedError, UnknownError
+from drafter_registry.names import read_reference
 from drafter_registry.service import aliases, judge
 from drafter_registry.service.context import Actor
+from drafter_registry.service.locate import locate
 from drafter_registry.service.plan_cache import Answer, Key, PlanCache
 from drafter_registry.service.versions import delete, yank
 
@@ -131,12 +133,24 @@ def test_kept_answers_know_nothing_of_access_aliases_and_deletions(registry, adm
         judge.resolve(registry, READER, ask())
 
 
-def test_a_repeated_question_costs_one_select(registry, stored):
-    statements = []
+def test_a_repeated_question_costs_one_look_up_and_no_transaction(registry, stored, monkeypatch):
+    statements, looks, look = [], [], registry.database.look
     first = judge.resolve(registry, READER, ask("prod"))
     event.listen(registry.database.engine, "before_cursor_execute", lambda *call: statements.append(call[2]))
+    monkeypatch.setattr(registry.database, "look", lambda key, **values: looks.append(values) or look(key, **values))
     assert judge.resolve(registry, READER, ask("prod")) == first
-    assert len([one for one in statements if one.startswith("SELECT")]) == 1
+    assert (looks, statements) == ([{"name": NAME, "alias": "prod"}], [])
+
+
+@pytest.mark.parametrize("reference", ["1.0.0", "prod"])
+def test_a_kept_answer_is_given_without_the_database(registry, stored, reference):
+    located = locate(registry, READER, read_reference(f"{NAME}@{reference}"))
+    judge._PLANS._answers.clear()
+    assert judge.resolve_kept(READER, ask(reference), located) is None
+    first = judge.resolve(registry, READER, ask(reference))
+    assert judge.resolve_kept(READER, ask(reference), located) == first
+    with pytest.raises(NotAuthorisedError):
+        judge.resolve_kept(NOBODY, ask(reference), located)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from drafter_registry.api.call import Call
 from drafter_registry.api.endpoint import JSON, Answer, Body, Endpoint
 from drafter_registry.documents import CheckRequest, Resolution, ResolveRequest
 from drafter_registry.errors import RefusedError
+from drafter_registry.names import read_reference
 from drafter_registry.service import judge
 
 TYPE_CHECKING = False
@@ -30,15 +31,21 @@ async def resolve(call: Call) -> Response:
     decisions = call.state.metrics.resolutions
     data = await call.data()
     request = bodies.decode(data, ResolveRequest)
-    # An answer that was given before is kept and costs one look-up; a new one is worked out beside the event loop.
-    run = call.look_up if call.state.asked.again(data) else call.verb
     try:
-        resolution = await run(judge.resolve, request)
+        # An answer that was given before is kept and costs one look-up; a new one is worked out beside the event loop.
+        resolution = await _kept(call, request) if call.state.asked.again(data) else None
+        if resolution is None:
+            resolution = await call.verb(judge.resolve, request)
     except RefusedError as refused:
         decisions.labels(getattr(refused.verdict, "decision", "unknown")).inc()
         raise
     decisions.labels("none" if resolution.verdict is None else resolution.verdict.decision).inc()
     return call.answer(resolution)
+
+
+async def _kept(call: Call, request: ResolveRequest) -> Resolution | None:
+    located = await call.state.locate(call.actor, read_reference(request.drafter))
+    return None if located is None else judge.resolve_kept(call.actor, request, located)
 
 
 ENDPOINTS = (

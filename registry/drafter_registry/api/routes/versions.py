@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from drafter_contracts.manifest import MEDIA_TYPE, Manifest
 from drafter_registry import errors, limits
-from drafter_registry.api import bodies, examples, media, streaming
+from drafter_registry.api import bodies, conditions, examples, media, streaming
 from drafter_registry.api.call import FOREVER, REVALIDATE, Call
 from drafter_registry.api.endpoint import BYTES, JSON, Answer, Body, Endpoint, Parameter
 from drafter_registry.documents import (
@@ -46,7 +46,13 @@ async def list_versions(call: Call) -> Response:
 async def show(call: Call) -> Response:
     """GET .../versions/{ref}."""
     call.query()
-    document = await call.look_up(versions.show, call.reference())
+    reference = call.reference()
+    if call.header("if-none-match"):
+        located = await call.state.locate(call.actor, reference)
+        is_live = located is not None and located.state == LIVE
+        if located is not None and is_live and conditions.not_modified(call.header("if-none-match"), located.digest):
+            return call.raw(b"", JSON, etag=located.digest, cache=REVALIDATE)
+    document = await call.look_up(versions.show, reference)
     state = document.summary.state
     tag = document.summary.digest if state == LIVE else f"{document.summary.digest}.{state}"
     return call.answer(document, etag=tag, cache=REVALIDATE)

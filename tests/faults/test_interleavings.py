@@ -14,7 +14,7 @@ def at(bed, until, tmp_path):
     """Begins a command, or a publication through a server, and holds it at a place; `go` lets it on to its end."""
 
     def begin(place, *arguments, through_server=False, server=None):
-        held = tmp_path / "held"
+        held = tmp_path / f"{place}.held"
         failpoint = f"{place}:1:{held}"
         if through_server:
             server, failpoint = bed.server(failpoint), ""
@@ -90,8 +90,8 @@ def test_a_doomed_blob_that_is_published_again_stays(bed, at, loose):
 
 
 def test_a_blob_that_is_just_being_removed_is_stored_again(bed, at, loose):
+    server = bed.server()  # it makes its first token, for which SQLite's one writer must be free
     collecting = at("gc.deleted", "gc", "--grace", "0s", "--json")
-    server = bed.server()
     publishing = bed.start(*bed.publication(loose), server=server)
     with pytest.raises(subprocess.TimeoutExpired):
         publishing.wait(3)  # for the blob's lock
@@ -99,6 +99,17 @@ def test_a_blob_that_is_just_being_removed_is_stored_again(bed, at, loose):
     _, errors = publishing.communicate(timeout=60)
     assert publishing.returncode == 0, errors
     assert bed.assert_whole(server) == ["1.0"]
+    bed.assert_spotless()
+
+
+@pytest.mark.parametrize("kind", ["postgresql-s3"], indirect=True)
+def test_an_object_removed_between_two_looks_is_stored_again(bed, at, loose):
+    collecting = at("gc.doomed", "gc", "--grace", "0s", "--json")
+    publishing = at("objects.there", *bed.publication(loose), through_server=True)
+    assert collecting.go()["blobs_removed"]
+    assert publishing.go()["created"]
+    assert [line["status"] for line in bed.requests(publishing.server, "", "/") if line["status"] >= 500] == []
+    assert bed.assert_whole(publishing.server) == ["1.0"]
     bed.assert_spotless()
 
 

@@ -244,7 +244,8 @@ class ObjectsStore:
             try:
                 obstore.put(self._store, path, bytes(small), mode="create", use_multipart=False)
             except AlreadyExistsError:
-                if obstore.head(self._store, path)["size"] != len(small):
+                reached("objects.there")
+                if self.size(digest) != len(small):  # damaged, or a collection has just removed it
                     self._put(path, bytes(small))
         return len(small)
 

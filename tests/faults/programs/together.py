@@ -130,6 +130,7 @@ def work_collect(registry, job, over):
     registry = msgspec.structs.replace(registry, settings=settings, now=lambda: datetime.now(UTC))
     counted = Counter()
     while not select.select([over], [], [], 0)[0]:
+        time.sleep(0.03)  # or nobody else would ever have the lock
         report = collect(registry, local_actor())
         counted["collections"] += 1
         counted["removed"] += len(report.blobs_removed) + len(report.orphans_removed)

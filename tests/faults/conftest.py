@@ -277,14 +277,25 @@ def together():
 
 
 @pytest.fixture
-def bed(settings, tmp_path, command, drafters, live_server):
-    """An empty registry of either kind."""
-    made = Bed(settings, str(tmp_path), command, drafters, live_server)
-    yield made
-    for process in made.processes:
+def make_bed(tmp_path, command, drafters, live_server):
+    """Makes an empty registry of any settings."""
+    made = []
+
+    def make(settings):
+        made.append(Bed(settings, str(tmp_path), command, drafters, live_server))
+        return made[-1]
+
+    yield make
+    for process in [process for one in made for process in one.processes]:
         if process.poll() is None:
             process.kill()
         process.communicate()
+
+
+@pytest.fixture
+def bed(settings, make_bed):
+    """An empty registry of either kind."""
+    return make_bed(settings)
 
 
 @pytest.fixture(name="until")

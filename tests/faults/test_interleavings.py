@@ -139,7 +139,7 @@ def test_an_old_blob_that_a_publisher_asked_for_is_kept_for_it(bed, at, loose):
     server = bed.server()
     other = bed.drafter("other", rope_theta=5000.0)  # of the same weights
     waiting = at("client.uploaded", *bed.publication(other), server=server)
-    (config,) = collect(bed, grace=24 * 3600).blobs_removed
+    (_config,) = collect(bed, grace=24 * 3600).blobs_removed
     assert waiting.go()["created"]
     sent = bed.requests(server, "PATCH", "/v1/uploads")
     assert [line["received"] < 1000 for line in sent] == [True], "nothing was sent but the new config.json"

@@ -12,7 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+#: The last one: the file system, or what the process may write, allows no larger file.
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _MISPLACED = frozenset({errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EMLINK, errno.ENXIO})
 _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from hashlib import sha256
 
@@ -106,6 +106,14 @@ class Database:
         """
         text, order = key.on(self._looking.dialect)
         wanted: Any = values if order is None else tuple(values[name] for name in order)
+        # The driver's own errors: neither a connection that cannot be had nor one that was cut is explained here.
+        with suppress(self._looking.dialect.loaded_dbapi.Error):
+            return self._looked_at(text, wanted)
+        with self.read() as again:  # a connection that was cut is replaced; another error is told as everywhere
+            row = again.execute(key.statement, values).first()
+        return None if row is None else tuple(row)
+
+    def _looked_at(self, text: str, wanted: Any) -> tuple[Any, ...] | None:
         with _translated():
             connection = self._looking.raw_connection()
         try:
@@ -115,12 +123,9 @@ class Database:
             cursor.close()
         except self._looking.dialect.loaded_dbapi.Error:
             connection.invalidate()
-        else:
-            connection.close()
-            return found
-        with self.read() as again:  # a connection that was cut is replaced; another error is told as everywhere
-            row = again.execute(key.statement, values).first()
-        return None if row is None else tuple(row)
+            raise
+        connection.close()
+        return found
 
     def connect_alone(self) -> psycopg.Connection[Any]:
         """A connection to PostgreSQL outside of every pool, which commits each statement; whoever asks closes it.

@@ -82,9 +82,15 @@ class Receiver:
             StorageFullError: The store or the database is full.
             UnavailableError: One of them does not answer.
         """
-        if self._waiting and not self._over:
-            self._append(bytes(self._waiting))
-            self._waiting.clear()
+        try:
+            if self._waiting and not self._over:
+                self._append(bytes(self._waiting))
+                self._waiting.clear()
+        finally:
+            self._record()
+
+    def _record(self) -> None:
+        """Say in the row how far the upload is; also when its last bytes could not be staged."""
         if self._staged == self._started:
             return
         reached("upload.appended")

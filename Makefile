@@ -13,10 +13,11 @@ WHEELS ?= $(or $(DRAFTERS_WHEEL_CACHE),$(HOME)/.cache/drafter-registry/wheels)
 SCANNED = .cache/profiles/sglang
 ENGINES = contracts/drafter_contracts/engines
 SCANNER = $(shell find $(ENGINES)/scan -name '*.py' -o -name '*.probe') $(addprefix $(ENGINES)/,profile.py launch_rules.py capture.py)
-# Python of an environment with SGLang installed, for `make bench` (optional).
+# Pythons of environments with SGLang and with MLflow installed, for `make bench` and `make bench-registry` (optional).
 SGLANG_PYTHON ?=
+MLFLOW_PYTHON ?=
 
-.PHONY: demo test lint types imports bench profiles conformance rescan docs clean
+.PHONY: demo test lint types imports bench bench-registry profiles conformance rescan docs clean
 .DEFAULT_GOAL := help
 
 help:
@@ -24,6 +25,7 @@ help:
 	@echo 'make test       lint, types, import rules, and all tests with coverage'
 	@echo 'make lint       ruff, mypy and import-linter alone'
 	@echo 'make bench      start-up times beside a bare interpreter (SGLANG_PYTHON=... to compare with SGLang), and of loads'
+	@echo 'make bench-registry   publishing and resolving, beside cp and a bare endpoint (MLFLOW_PYTHON=... to compare with MLflow)'
 	@echo 'make profiles   derive the shipped engine profiles again from the released wheels'
 	@echo 'make conformance   run real releases on the CPU and keep what they did (an hour; docs/conformance.md)'
 	@echo 'make rescan     derive all shipped profiles again from their releases and compare (half an hour)'
@@ -65,6 +67,12 @@ test: lint
 bench: $(VENV)/.gate
 	$(BIN)/python benchmarks/startup.py $(if $(SGLANG_PYTHON),--sglang-python $(SGLANG_PYTHON))
 	$(BIN)/python benchmarks/profiles.py
+
+# Servers on the loopback interface and about 6 GB of temporary files, all gone afterwards; five minutes (docs/speed.md).
+bench-registry: $(VENV)/.dev
+	$(BIN)/python benchmarks/verdicts.py
+	$(BIN)/python benchmarks/publish.py
+	$(BIN)/python benchmarks/resolve.py $(if $(MLFLOW_PYTHON),--mlflow-python $(MLFLOW_PYTHON))
 
 # Interrupted, or with more releases in the list, it scans only what is missing; after a change of the scanner, all.
 profiles: $(VENV)/.gate

@@ -42,6 +42,12 @@ class Server(msgspec.Struct, frozen=True):
             fields = dict(line.split(":", 1) for line in file if ":" in line)
         return int(fields["VmHWM"].split()[0]) * 1024
 
+    def used(self) -> float:
+        """Seconds of processor time that it had so far."""
+        with open(f"/proc/{self.pid}/stat", encoding="ascii") as file:
+            fields = file.read().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
 
 def drafters(*arguments: str) -> list[str]:
     """A `drafters` command."""

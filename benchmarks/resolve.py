@@ -30,6 +30,7 @@ from stored_versions import ALIAS, Stored
 ENGINE = "sglang==0.5.23"
 CONNECTIONS = (1, 16)
 SMALL = 100
+BARE = "bare FastAPI"
 TARGET_RATE = 1 / 3
 TARGET_P99_MS = 10.0
 TARGET_FLAT = 0.8
@@ -124,9 +125,25 @@ class Side(msgspec.Struct, frozen=True):
     cases: dict[str, Case]
 
 
-def measure(sides: list[Side], options: argparse.Namespace) -> dict[tuple[str, str, int], Load]:
-    """Side, case and connections to the median of its rounds."""
-    found: dict[tuple[str, str, int], list[Load]] = {}
+class Result(msgspec.Struct, frozen=True):
+    """Medians of the rounds of one case: answers per second, milliseconds, the server's processor time, microseconds.
+
+    `busy` is the largest part of the time that the load's own process was at work.
+    """
+
+    rate: float
+    p50: float
+    p99: float
+    work: float
+    busy: float
+
+
+Key = tuple[str, str, int]
+
+
+def measure(sides: list[Side], options: argparse.Namespace) -> dict[Key, Result]:
+    """Side, case and connections to what came of the rounds."""
+    found: dict[Key, list[tuple[Load, float]]] = {}
     for turn in range(options.rounds):
         for connections in CONNECTIONS:
             for name in dict.fromkeys(case for side in sides for case in side.cases):
@@ -136,16 +153,19 @@ def measure(sides: list[Side], options: argparse.Namespace) -> dict[tuple[str, s
                         continue
                     warm = 0 if turn or not case.kept else len(case.questions)
                     task = Task(side.server.port, case.questions, connections, options.seconds, warm, case.status)
-                    found.setdefault((side.name, name, connections), []).append(processes.load(task))
-    return {key: _middle(loads) for key, loads in found.items()}
+                    before = side.server.used()
+                    load = processes.load(task)
+                    work = (side.server.used() - before) / (load.answers + min(warm, len(case.questions))) * 1e6
+                    found.setdefault((side.name, name, connections), []).append((load, work))
+    return {key: _middle(*zip(*rounds, strict=True)) for key, rounds in found.items()}
 
 
-def _middle(loads: list[Load]) -> Load:
-    return Load(
-        round(statistics.median(load.rate for load in loads)),
-        1.0,
+def _middle(loads: tuple[Load, ...], work: tuple[float, ...]) -> Result:
+    return Result(
+        statistics.median(load.rate for load in loads),
         statistics.median(load.p50 for load in loads),
         statistics.median(load.p99 for load in loads),
+        statistics.median(work),
         max(load.busy for load in loads),
     )
 
@@ -157,7 +177,7 @@ def bare_side(server: Server, like: list[Case]) -> Side:
         question = case.questions[0].partition(b" ")[0].decode()
         body = case.questions[0].partition(b"\r\n\r\n")[2]
         made[case.name] = Case(case.name, case.short, (request(question, f"/{case.short}", body),), case.status)
-    return Side("bare FastAPI", server, made)
+    return Side(BARE, server, made)
 
 
 def mlflow_side(server: Server, versions: int) -> Side:
@@ -177,31 +197,29 @@ def mlflow_side(server: Server, versions: int) -> Side:
     )
 
 
-def report(sides: list[Side], found: dict[tuple[str, str, int], Load]) -> None:
-    """Print a table per case."""
+def report(sides: list[Side], found: dict[Key, Result]) -> None:
+    """Print a table per case; the processor time of the server alone tells more than the rate on a busy machine."""
     for name in dict.fromkeys(case for side in sides for case in side.cases):
         print(f"\n{name}")
         for connections in CONNECTIONS:
-            base = found.get(("bare FastAPI", name, connections))
+            base = found.get((BARE, name, connections))
             for side in sides:
-                load = found.get((side.name, name, connections))
-                if load is None:
+                one = found.get((side.name, name, connections))
+                if one is None:
                     continue
-                ratio = (
-                    f"{load.rate / base.rate:8.2f} of bare" if base is not None and side.name != "bare FastAPI" else ""
-                )
+                beside = f"{one.rate / base.rate:7.2f} of bare" if base is not None and side.name != BARE else ""
                 print(
-                    f"  {side.name:<30}{connections:>3} open{load.rate:>9.0f}/s   p50{load.p50:>8.2f} ms"
-                    f"   p99{load.p99:>8.2f} ms{ratio}"
+                    f"  {side.name:<28}{connections:>3} open{one.rate:>8.0f}/s  p50{one.p50:>7.2f} ms"
+                    f"  p99{one.p99:>7.2f} ms  cpu{one.work:>6.0f} us{beside}"
                 )
 
 
-def verdict(found: dict[tuple[str, str, int], Load], kept: list[str]) -> None:
+def verdict(found: dict[Key, Result], kept: list[str]) -> None:
     """Hold the registries against the targets."""
     print()
     for side in dict.fromkeys(key[0] for key in found if key[0].startswith("drafters")):
-        ratios = [found[side, name, n].rate / found["bare FastAPI", name, n].rate for name in kept for n in CONNECTIONS]
-        resolves = [found[side, kept[0], n].rate / found["bare FastAPI", kept[0], n].rate for n in CONNECTIONS]
+        ratios = [found[side, name, n].rate / found[BARE, name, n].rate for name in kept for n in CONNECTIONS]
+        resolves = [found[side, kept[0], n].rate / found[BARE, kept[0], n].rate for n in CONNECTIONS]
         p99 = max(found[side, name, 1].p99 for name in kept)
         print(
             f"{side}: resolve {min(resolves):.2f} of bare at the least (target {TARGET_RATE:.2f}), any kept answer"
@@ -209,7 +227,7 @@ def verdict(found: dict[tuple[str, str, int], Load], kept: list[str]) -> None:
         )
 
 
-def flatness(found: dict[tuple[str, str, int], Load], largest: int) -> None:
+def flatness(found: dict[Key, Result], largest: int) -> None:
     """Rates with many versions beside those with few."""
     print(f"\nrate with {largest} versions beside {SMALL} (target: at least {TARGET_FLAT})")
     for database in ("SQLite", "PostgreSQL"):

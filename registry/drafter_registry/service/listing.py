@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, and_, exists, func, select
+from sqlalchemy import BindParameter, ColumnElement, Row, Select, and_, bindparam, exists, func, select
 from sqlalchemy.sql.elements import UnaryExpression
 from sqlalchemy.sql.operators import custom_op
 
@@ -47,6 +47,14 @@ COLUMNS = (
 
 Condition = ColumnElement[bool]
 _BOUNDARIES = BoundaryRow.__table__
+#: Built once: every page and every version shown asks them.
+_IDS: BindParameter[list[int]] = bindparam("ids", expanding=True)
+_CAPTURED = (
+    select(BoundaryRow.version_id, BoundaryRow.boundary)
+    .where(BoundaryRow.version_id.in_(_IDS))
+    .order_by(BoundaryRow.version_id, BoundaryRow.position)
+)
+_POINTING = select(AliasRow.version_id, AliasRow.alias).where(AliasRow.version_id.in_(_IDS)).order_by(AliasRow.alias)
 
 
 def list_versions(registry: Registry, actor: Actor, query: dict[str, str]) -> VersionPage:
@@ -77,12 +85,10 @@ def summaries(connection: Connection, rows: Sequence[Row[*tuple[Any, ...]]]) -> 
         return ()
     ids = [row.id for row in rows]
     boundaries: dict[int, list[int]] = defaultdict(list)
-    captured = select(BoundaryRow.version_id, BoundaryRow.boundary).where(BoundaryRow.version_id.in_(ids))
-    for version_id, boundary in connection.execute(captured.order_by(BoundaryRow.version_id, BoundaryRow.position)):
+    for version_id, boundary in connection.execute(_CAPTURED, {"ids": ids}):
         boundaries[version_id].append(boundary)
     aliases: dict[int, list[str]] = defaultdict(list)
-    pointing = select(AliasRow.version_id, AliasRow.alias).where(AliasRow.version_id.in_(ids))
-    for pointed, alias in connection.execute(pointing.order_by(AliasRow.alias)):
+    for pointed, alias in connection.execute(_POINTING, {"ids": ids}):
         aliases[pointed or 0].append(alias)
     return tuple(_summary(row, tuple(boundaries[row.id]), tuple(aliases[row.id])) for row in rows)
 

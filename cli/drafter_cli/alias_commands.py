@@ -27,7 +27,8 @@ COMMANDS = {
         summary="move an alias to a version",
         description=(
             "Moves an alias, or makes it. With --expect or --expect-revision it is a compare-and-swap: if somebody\n"
-            "else was there first, nothing moves and the exit code is 8. Every move is kept with who, when and why."
+            "else was there first, nothing moves and the exit code is 8. Every move is kept with who, when and why.\n"
+            "A move to another contract (other layers, another target) is made, with a warning."
         ),
         words=("NAME@ALIAS", "VERSION"),
         options=(*_EXPECT, _WHY, JSON, *OPTIONS),
@@ -47,7 +48,10 @@ COMMANDS = {
     "alias history": Command(
         name="alias history",
         summary="every move of an alias: who, when, from, to, why",
-        description="Lists every move of an alias, newest first, of one that was removed too.",
+        description=(
+            "Lists every move of an alias, newest first, of one that was removed too: with the state, the captured\n"
+            "boundaries and the contract of the version that it was moved to."
+        ),
         words=("NAME@ALIAS",),
         options=(JSON, *OPTIONS),
         examples=(("drafters alias history kimi-k2.5-eagle3@prod", "what was in production, and when"),),
@@ -60,6 +64,9 @@ _COLUMNS = (
     Column("WHO", shrinks=True),
     Column("FROM"),
     Column("TO"),
+    Column("STATE"),
+    Column("BOUNDARIES"),
+    Column("CONTRACT"),
     Column("WHY", shrinks=True),
 )
 
@@ -143,6 +150,32 @@ def _set(registry: Backend, parsed: Parsed, name: str, alias: str, expected: _Ex
         write_json(state)
         return
     write(f"{state.name}@{state.alias} points to {state.version} (revision {state.revision})", to_stderr=True)
+    moves = registry.alias_history(name, alias).items
+    before = next((move.from_version for move in moves if move.revision == state.revision), "")
+    tell_another_contract(registry, name, before, state.version)
+
+
+def tell_another_contract(registry: Backend, name: str, before: str, after: str) -> None:
+    """Warn if an alias that has just moved feeds its launches by another contract from now on.
+
+    Args:
+        registry: The registry.
+        name: The drafter.
+        before: Where the alias pointed, "" if there was none.
+        after: Where it points.
+    """
+    from drafter_registry.errors import NotFoundError
+
+    if before in ("", after):
+        return
+    try:
+        difference = registry.diff(name, before, after)
+    except NotFoundError:  # the version before was deleted meanwhile
+        return
+    if not difference.same_contract:
+        fields = ", ".join(change.field for change in difference.changes if change.contract)
+        write(f"warning: {after} has another contract than {before}: {fields}", to_stderr=True)
+        write(f"  drafters diff {name} {before} {after}", to_stderr=True)
 
 
 def _remove(registry: Backend, parsed: Parsed, name: str, alias: str, expected: _Expected) -> None:
@@ -160,6 +193,7 @@ def _history(registry: Backend, parsed: Parsed, name: str, alias: str, expected:
     if parsed.has("--json"):
         write_json({"items": history.items})
         return
+    known = _known(registry, name)
     rows = [
         (
             str(move.revision),
@@ -167,8 +201,28 @@ def _history(registry: Backend, parsed: Parsed, name: str, alias: str, expected:
             move.by,
             move.from_version or "(made)",
             move.to_version or "(removed)",
+            *known.get(move.to_version, ("", "", "")),
             printable(move.why),
         )
         for move in history.items
     ]
     print_table(_COLUMNS, rows)
+
+
+def _known(registry: Backend, name: str) -> dict[str, tuple[str, str, str]]:
+    """Version to its state if it is not live, its boundaries and its contract, as `drafters list` shows them.
+
+    Of the latest versions only: who asks why a server became slow compares these.
+    """
+    from drafter_cli.version_view import short
+    from drafter_registry import limits
+
+    query = {"name": name, "state": "all", "limit": str(limits.page_max_items)}
+    return {
+        one.version: (
+            "" if one.state == "live" else one.state,
+            ",".join(map(str, one.boundaries)),
+            short(one.fingerprint),
+        )
+        for one in registry.list_versions(query).items
+    }

@@ -74,6 +74,9 @@ _ERROR_CODES = {
     "STORAGE_FULL": EXIT_UNREACHABLE,
 }
 
+#: Longest value of a fault in one line, signs: of a manifest's evidence the whole line is lost.
+_VALUE = 120
+
 
 class UsageError(Exception):
     """The command line cannot be understood.
@@ -141,8 +144,10 @@ def describe_error(error: BaseException) -> dict[str, str]:
         return fields | {"code": error.code} | told
     registry = _registry_error()
     if registry is not None and isinstance(error, registry):
-        faults = "; ".join(_fault_line(fault) for fault in error.faults)
-        message = f"{error.message}: {faults}" if faults else error.message
+        if len(error.faults) == 1 and error.faults[0].message == error.message:  # said once is enough
+            message = _fault_line(error.faults[0])
+        else:
+            message = ": ".join(filter(None, (error.message, "; ".join(map(_fault_line, error.faults)))))
         return fields | {"code": error.code, "message": message, "hint": error.hint}
     hint = "this is a fault of drafters; DRAFTERS_TRACEBACK=1 shows where, please report it"
     return fields | {"message": f"{type(error).__name__}: {error}", "hint": hint}
@@ -150,10 +155,14 @@ def describe_error(error: BaseException) -> dict[str, str]:
 
 def _fault_line(fault: Fault) -> str:
     text = f"{fault.pointer}: {fault.message}" if fault.pointer else fault.message
-    expected = f"expected {fault.expected}" if fault.expected else ""
-    actual = f"got {fault.actual}" if fault.actual else ""
+    expected = f"expected {_shortened(fault.expected)}" if fault.expected else ""
+    actual = f"got {_shortened(fault.actual)}" if fault.actual else ""
     told = ", ".join(filter(None, (expected, actual)))
     return f"{text} ({told})" if told else text
+
+
+def _shortened(value: str) -> str:
+    return value if len(value) <= _VALUE else f"{value[:_VALUE]}..."
 
 
 def error_line(error: BaseException) -> str:

@@ -172,6 +172,7 @@ def move_alias(backend: Backend, published: Published, alias: str, why: str) -> 
     Raises:
         RegistryError: The registry refuses, or somebody else was faster.
     """
+    from drafter_cli.alias_commands import tell_another_contract
     from drafter_registry.errors import NotFoundError
 
     try:
@@ -185,10 +186,16 @@ def move_alias(backend: Backend, published: Published, alias: str, why: str) -> 
     backend.set_alias(published.name, alias, published.version, expected=revision, why=why)
     before = f", before {state.version}" if state is not None else ""
     write(f"{published.name}@{alias} is now {published.version}{before}", to_stderr=True)
+    if state is not None:
+        tell_another_contract(backend, published.name, state.version, published.version)
 
 
 def _source(word: str) -> Source:
     if not hub_source.is_hub_source(word):
+        if not os.path.isdir(word):
+            raise UsageError(
+                f"{word} is no directory", "name the drafter's directory, or hf://ORG/REPO for one of the Hub"
+            )
         return Source(word)
     found = hub_source.open(word, lambda line: write(f"fetching {printable(line)}", to_stderr=True))
     return Source(found.directory, found.paths, found.sha256, found.source, found.revision, found.notes)

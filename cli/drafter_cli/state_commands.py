@@ -64,10 +64,12 @@ def run(command: Command, parsed: Parsed) -> int:
         raise UsageError(f"{command.name} needs --why", "say why: whoever finds the version gone will ask")
     if command.name == "delete":
         _confirm(f"{name}@{version}", parsed)
+    pointing: tuple[str, ...] = ()
     with closing(connect(parsed)) as registry:
         if command.name == "yank":
             registry.yank(name, version, why=why, undo=undo)
             state = "live" if undo else "yanked"
+            pointing = () if undo or parsed.has("--json") else registry.show(f"{name}@{version}").summary.aliases
         else:
             registry.delete(name, version, why=why)
             state = "deleted"
@@ -75,6 +77,9 @@ def run(command: Command, parsed: Parsed) -> int:
         write_json({"name": name, "version": version, "state": state, "why": why})
     else:
         write(f"{name}@{version} is {state}", to_stderr=True)
+        for alias in pointing:
+            write(f"warning: {name}@{alias} points to it and resolves no more", to_stderr=True)
+            write(f"  drafters alias set {name}@{alias} VERSION", to_stderr=True)
     return EXIT_OK
 
 

@@ -224,9 +224,9 @@ def render_difference(difference: Difference, *, style: Style, width: int) -> st
             sheet.lines += ["", style.paint(heading, BOLD)]
         for change in changes:
             sheet.lines.append(f"  {printable(change.field)}")
-            sheet.field(
-                "", change.words if len(change.words) <= _WORDS else f"{change.words[:_WORDS]}... (--json has all)"
-            )
+            # What the contract changes is what is looked for here: it is told to its end.
+            whole = contract or len(change.words) <= _WORDS
+            sheet.field("", change.words if whole else f"{change.words[:_WORDS]}... (--json has all)")
     if not difference.changes:
         sheet.lines.append("  nothing else differs" if same else "  what differs is not told")
     return sheet.text()

@@ -7,6 +7,7 @@ import pytest
 from drafter_cli import errors
 from drafter_contracts import errors as contracts
 from drafter_contracts.verdict import DECISIONS
+from drafter_registry import errors as registry
 
 ALL = [kind for _, kind in inspect.getmembers(contracts, inspect.isclass) if issubclass(kind, contracts.ContractsError)]
 DOCUMENTED = dict(errors.EXIT_CODES)
@@ -49,3 +50,12 @@ def test_an_error_says_where_what_was_expected_and_what_was_found():
     error = contracts.ManifestError("the field has a wrong value", where="m.json: a", expected="int", actual="null")
     assert errors.error_line(error) == "m.json: a: the field has a wrong value (expected int, got null)"
     assert errors.describe_error(error)["code"] == "MANIFEST_INVALID"
+
+
+def test_a_fault_that_says_the_same_is_told_once_and_a_long_value_is_cut():
+    once = registry.InvalidError("'x' is no scope", faults=(registry.Fault("/scopes/0", "'x' is no scope", "read"),))
+    assert errors.error_line(once) == "/scopes/0: 'x' is no scope (expected read)"
+    two = (registry.Fault("/a", "a differs", "1", "2"), registry.Fault("/b", "b differs", actual="x" * 500))
+    line = errors.error_line(registry.ConflictError("there is other content", faults=two))
+    assert line.startswith("there is other content: /a: a differs (expected 1, got 2); /b: b differs (got xxx")
+    assert len(line) < 250

@@ -221,15 +221,24 @@ def test_options_that_cannot_be_are_refused_before_anything_is_stored(own_shop, 
     assert not os.path.exists(own_shop.data)
 
 
+def test_a_directory_that_is_not_there_is_a_fault_of_the_command_line(own_shop):
+    done = own_shop.publish(os.path.join(own_shop.folder, "nowhere"))
+    assert (done.returncode, "is no directory" in done.stderr) == (EXIT_USAGE, True)
+    assert not os.path.exists(own_shop.data)
+
+
 def test_an_alias_moves_with_the_publication(shop):
     directory = shop.drafter()
     done = shop.publish(directory, "--alias", "prod", "--why", "first")
     assert done.returncode == EXIT_OK, done.stderr
     assert "tiny@prod is now 1.0" in done.stderr
     assert "already" in shop.publish(directory, "--alias", "prod").stderr
-    shop.publish(directory, "--notes", "x", "--alias", "prod", "--why", "second", version="1.1")
+    moved = shop.publish(directory, "--notes", "x", "--alias", "prod", "--why", "second", version="1.1")
+    assert "warning" not in moved.stderr
     history = json.loads(shop.run("alias", "history", "tiny@prod", "--json").stdout)["items"]
     assert [(move["to_version"], move["why"]) for move in history] == [("1.1", "second"), ("1.0", "first")]
+    other = shop.publish(directory, "--output-ids", "1,29,57", "--alias", "prod", version="2.0")
+    assert "warning: 2.0 has another contract than 1.1: layout.boundaries" in other.stderr
 
 
 def test_a_drafter_of_the_hub_is_published_from_its_cache(shop):

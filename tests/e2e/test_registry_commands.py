@@ -298,6 +298,18 @@ def test_an_alias_moves_and_its_moves_are_kept(local):
     table = good(local("alias", "history", f"{NAME}@prod")).stdout
     assert "(removed)" in table
     assert "(made)" in table
+    told = {line.split()[0]: line for line in table.splitlines()[1:]}
+    assert "0,3,31" in told["3"]
+    assert "3,31,59" in told["2"]
+    assert told["1"].split()[-2] == told["2"].split()[-2] != told["3"].split()[-1]  # the contract
+
+
+def test_a_move_to_another_contract_is_warned_of(local):
+    assert "warning" not in good(local("alias", "set", f"{NAME}@prod", "1.1.0")).stderr
+    done = good(local("alias", "set", f"{NAME}@prod", "2.0.0"))
+    assert "2.0.0 has another contract than 1.1.0: layout.boundaries" in done.stderr
+    assert f"drafters diff {NAME} 1.1.0 2.0.0" in done.stderr
+    assert "warning" not in good(local("alias", "set", f"{NAME}@new", "2.0.0")).stderr
 
 
 @pytest.mark.parametrize(
@@ -332,7 +344,12 @@ def test_alias_lines_that_cannot_be(inside, arguments):
 
 
 def test_a_yanked_version_resolves_by_its_exact_name_and_says_why(local):
-    assert good(local("yank", f"{NAME}@1.0.0", "--why", "wrong labels")).stdout == ""
+    done = good(local("yank", f"{NAME}@1.0.0", "--why", "wrong labels"))
+    assert done.stdout == ""
+    assert f"{NAME}@prod points to it and resolves no more" in done.stderr
+    assert "yanked" in good(local("alias", "history", f"{NAME}@prod")).stdout
+    assert "warning" not in good(local("yank", f"{NAME}@1.1.0", "--why", "nobody uses it")).stderr
+    good(local("yank", f"{NAME}@1.1.0", "--undo"))
     assert versions(local("list", "--json")) == ["2.0.0", "1.1.0"]
     shown = good(local("show", f"{NAME}@1.0.0")).stdout
     assert "yanked" in shown.splitlines()[0]

@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 REFINEMENTS = {(EAGLE3, P_EAGLE), (DFLASH, DFLASH2)}
 #: What a manifest must say of its target, and what settles it.
 _TARGET = ("model", "architecture", "layers", "hidden_size")
+#: What a person calls them.
+_WORDS = {"model": "name", "layers": "number of layers", "hidden_size": "hidden size"}
 _IDS = "capture layer ids"
 #: Subject of a disagreement to the field of the manifest that it is about.
 _SUBJECTS = {
@@ -90,7 +92,7 @@ def missing(manifest: Manifest) -> tuple[Claim, ...]:
         why = "neither config.json nor tensors say what kind of drafter this is"
         found.append(Claim("/method", why, "a method that is stated", manifest.method or "nothing"))
     found += [
-        Claim(f"/target/{field}", f"the target's {field.replace('_', ' ')} is not known", GIVE_TARGET, "nothing")
+        Claim(f"/target/{field}", f"the target's {_WORDS.get(field, field)} is not known", GIVE_TARGET, "nothing")
         for field in _TARGET
         if not getattr(manifest.target, field)
     ]

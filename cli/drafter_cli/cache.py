@@ -75,7 +75,8 @@ def ensure(
 
     Raises:
         IntegrityError: The manifest does not have that digest.
-        DigestError: Bytes that came are not the manifest's.
+        DigestError: Bytes that came are not the manifest's, or a file that is kept elsewhere has not the header by
+            which the registry judged it.
         InvalidError: A path or name that no registry may give.
         UsageError: The cache cannot be written.
         UnreachableError: The registry or a file's own place does not answer; the next try continues.
@@ -91,6 +92,7 @@ def ensure(
         if not _is_complete(directory, wanted, manifest):  # or somebody else fetched it meanwhile
             # By its version, which is found when yanked, too; every byte is verified whatever comes.
             _fetch_all(blobs, backend, f"{name}@{manifest.version or digest}", wanted, tell or (lambda _: None))
+            cache_elsewhere.check_headers(wanted, blobs.path)
             paths = {record.path: blobs.path(record.sha256) for record in wanted}
             _assemble(directory, paths, {FILE_NAME: canonical(manifest)})
     return directory

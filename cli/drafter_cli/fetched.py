@@ -10,7 +10,7 @@ from drafter_cli.progress import Progress
 from drafter_contracts.errors import InternalError
 from drafter_contracts.manifest import Manifest, read_manifest
 from drafter_contracts.manifest import digest as digest_of
-from drafter_registry.errors import RegistryError, UnavailableError
+from drafter_registry.errors import IntegrityError, RegistryError, UnavailableError
 from drafter_registry.names import read_reference
 
 TYPE_CHECKING = False
@@ -32,13 +32,44 @@ class Fetched(msgspec.Struct, frozen=True):
     digest: str
 
 
-def fetch(backend: Backend, name: str, digest: str, manifest: Manifest) -> str:
-    """The directory of a version, fetched as far as it is not here; progress goes to standard error.
+def require_asked(backend: Backend, reference: str, name: str, digest: str, manifest: Manifest) -> None:
+    """Whether an answer is of what was asked for: nobody else's drafter gets into the cache under that name.
+
+    Args:
+        backend: Who answered.
+        reference: What was asked for.
+        name: The drafter of the answer.
+        digest: The digest that the answer claims.
+        manifest: The manifest of the answer.
 
     Raises:
+        IntegrityError: It is of something else.
+    """
+    asked = read_reference(reference)
+    same = asked.name == name == manifest.name and asked.digest in ("", digest)
+    if not same or asked.version not in ("", manifest.version) or digest != digest_of(manifest):
+        raise IntegrityError(
+            f"{backend.name} answers {manifest.name}@{manifest.version} ({digest}) when asked for {reference}",
+            hint="do not use it; is that the registry that you mean? `drafters config`",
+        )
+
+
+def fetch(backend: Backend, reference: str, name: str, digest: str, manifest: Manifest) -> str:
+    """The directory of a version, fetched as far as it is not here; progress goes to standard error.
+
+    Args:
+        backend: Where to fetch.
+        reference: What was asked for.
+        name: The drafter of the answer.
+        digest: Its identity.
+        manifest: Its manifest.
+
+    Raises:
+        IntegrityError: The answer is of something else than what was asked for.
         RegistryError: The registry does not give it, or gives something else.
         UsageError: The cache cannot be written, or a server does not answer.
     """
+    require_asked(backend, reference, name, digest, manifest)
     absent = cache.missing(name, digest, manifest)
     with Progress("fetching", absent.size) as progress:
         return cache.ensure(backend, name, digest, manifest, tell=progress.tell)
@@ -89,7 +120,7 @@ def referenced(reference: str) -> Fetched:
         try:
             shown = backend.show(reference)
             summary = shown.summary
-            directory = fetch(backend, summary.name, summary.digest, shown.manifest)
+            directory = fetch(backend, reference, summary.name, summary.digest, shown.manifest)
         finally:
             backend.close()
     except (UsageError, RegistryError) as error:

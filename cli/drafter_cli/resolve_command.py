@@ -122,9 +122,11 @@ def _by_registry(asked: Asked, backend: Backend) -> Resolution:
             if asked.engine.profile is None or not _lacks_release(error):
                 raise
         else:
+            found = (backend, asked.reference, resolution.name, resolution.digest, _manifest(resolution))
             if not asked.pull:
+                fetched.require_asked(*found)
                 return placed(resolution, asked.draft_path)
-            files = fetched.fetch(backend, resolution.name, resolution.digest, _manifest(resolution))
+            files = fetched.fetch(*found)
             return pulled_to(resolution, files)
     if not asked.pull:
         raise UsageError(
@@ -134,7 +136,7 @@ def _by_registry(asked: Asked, backend: Backend) -> Resolution:
     contract = backend.resolve(asked.request(""))
     require_known(asked.engine, f"{contract.name}@{contract.version}")
     manifest = _manifest(contract)
-    directory = fetched.fetch(backend, contract.name, contract.digest, manifest)
+    directory = fetched.fetch(backend, asked.reference, contract.name, contract.digest, manifest)
     resolution = resolve_here(asked, fetched.Fetched(directory, manifest, contract.digest))
     notices = (*contract.notices, *resolution.notices)
     return pulled_to(msgspec.structs.replace(resolution, notices=notices), directory)

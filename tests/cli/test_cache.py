@@ -354,6 +354,32 @@ def test_a_file_of_the_hub_comes_from_its_cache_and_is_verified(tmp_path, monkey
         cache.ensure(registry, "tiny", digest_of(other), other)
 
 
+@pytest.mark.parametrize("same", [True, False])
+def test_a_file_that_lies_elsewhere_begins_with_the_header_that_was_judged(tmp_path, monkeypatch, same):
+    """Only whoever has the whole file sees that the two digests of a manifest belong together."""
+    commit, header = "0" * 40, b'{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}'
+    head = len(header).to_bytes(8, "little") + header
+    snapshot = tmp_path / "hub" / "models--o--r" / "snapshots" / commit
+    snapshot.mkdir(parents=True)
+    data = (head if same else head.replace(b'"a"', b'"b"')) + b"1234"
+    (snapshot / "model.safetensors").write_bytes(data)
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    judged = {
+        "elsewhere": f"hf://o/r@{commit}/model.safetensors",
+        "header_sha256": hashlib.sha256(head).hexdigest(),
+    }
+    manifest = listed({"model.safetensors": data}, **judged)
+    if same:
+        assert content(pull(Registry(), manifest))["model.safetensors"] == data
+        return
+    with pytest.raises(DigestError, match=r"headers that its files do not have: model\.safetensors"):
+        pull(Registry(), manifest)
+    assert cache.find_pulled("tiny@1.0") is None
+
+
 FULL = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, resource.RLIM_INFINITY))

@@ -144,6 +144,7 @@ def _target(sheet: Sheet, manifest: Manifest) -> None:
     sheet.field("layers", target.layers)
     sheet.field("hidden size", target.hidden_size)
     sheet.field("vocabulary", target.vocab_size)
+    sheet.field("positions", target.context_length)
     sheet.field("tokenizer", target.tokenizer_sha256 and f"sha256:{target.tokenizer_sha256}")
 
 

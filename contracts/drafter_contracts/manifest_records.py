@@ -34,6 +34,7 @@ class TargetRecord(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkno
         hidden_size: Width of its residual stream.
         vocab_size: Rows of its embedding.
         tokenizer_sha256: Digest of its tokenizer.json.
+        context_length: Positions that engines derive from its config, tokens.
     """
 
     model: str = ""
@@ -43,6 +44,7 @@ class TargetRecord(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkno
     hidden_size: Count | None = None
     vocab_size: Count | None = None
     tokenizer_sha256: Sha256 = ""
+    context_length: Count | None = None
 
 
 class StatedIds(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):

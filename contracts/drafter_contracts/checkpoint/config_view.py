@@ -11,6 +11,16 @@ if TYPE_CHECKING:
 _NESTS = ("transformer_layer_config", "text_config", "model")
 
 
+def as_number(value: object) -> float | None:
+    """A value of a config as a number; None for anything else, and for integers that no float holds."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return None
+
+
 class ConfigView:
     """Typed look-ups in a config. null counts as absent, as the exporters' templates mean it.
 
@@ -46,8 +56,9 @@ class ConfigView:
     def number(self, *keys: str) -> float | None:
         """The first of the keys as a number, or None."""
         value, place = self.find(*keys)
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return float(value)
+        number = as_number(value)
+        if number is not None:
+            return number
         self._wrong(place, "a number", value)
         return None
 

@@ -71,7 +71,7 @@ class _Task(msgspec.Struct, frozen=True):
             flags = (*flags, *options.override_flags(self.profile, correction.overrides))
         serving = options.read_launch(self.profile, (*self.extra, *flags), self.target.path)
         situation = self.situation(serving, facts)
-        return _Attempt(flags, correction, situation, _judged(situation))
+        return _Attempt(flags, correction, situation, check.run(situation))
 
 
 class _Attempt(msgspec.Struct, frozen=True):
@@ -194,7 +194,7 @@ def _with_others(best: _Attempt, others: Others | None) -> Verdict:
     """The verdict, its remedies naming other releases where it refuses."""
     verdict = best.verdict
     if verdict.decision == REFUSE and others is not None:
-        verdict = _judged(msgspec.structs.replace(best.situation, elsewhere=others(best.situation)))
+        verdict = check.run(msgspec.structs.replace(best.situation, elsewhere=others(best.situation)))
     if verdict.decision in {REFUSE, UNKNOWN}:
         return verdict
     # No rule objects, and what is captured is still not the layout: never let pass what was not proved.
@@ -207,34 +207,6 @@ def _with_others(best: _Attempt, others: Others | None) -> Verdict:
     return conclude((*verdict.findings, finding), verdict.checked, verdict.context)
 
 
-def _judged(s: Situation) -> Verdict:
-    """Every rule's word, and the one doubt that only a target without a config leaves."""
-    verdict = check.run(s)
-    reading = s.profile.readings.get(s.method) if s.profile is not None else None
-    if reading is None or s.target is None or s.target.model_type or s.drafter is None:
-        return verdict
-    classes = s.drafter.architectures
-    moved = [
-        shift.target_model_type
-        for shift in reading.shifts
-        if shift.target_model_type
-        and (not shift.drafter_architectures or any(name in shift.drafter_architectures for name in classes))
-    ]
-    if not moved:
-        return verdict
-    finding = Finding(
-        "TARGET_UNREADABLE",
-        UNKNOWN,
-        f"{s.engine} moves the capture ids of such a drafter for targets of model type {', '.join(moved)}, and the"
-        f" type of this one is not known",
-        expected="model_type of the target's config.json",
-        actual="not recorded",
-        source=s.target.source,
-        remedy="Give the target's config.json.",
-    )
-    return conclude((*verdict.findings, finding), verdict.checked, verdict.context)
-
-
 def _unserved(task: _Task, algorithm: str, draft_path: str, others: Others | None) -> Plan:
     """The release does not know the method's algorithm: its parser is not asked, every other rule is."""
     path = draft_path or PATH_PLACEHOLDER
@@ -242,4 +214,4 @@ def _unserved(task: _Task, algorithm: str, draft_path: str, others: Others | Non
     situation = task.situation(serving, task.facts, Speculation(algorithm, algorithm, False, path, path))
     if others is not None:
         situation = msgspec.structs.replace(situation, elsewhere=others(situation))
-    return Plan(task.profile.name, _judged(situation))
+    return Plan(task.profile.name, check.run(situation))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from drafter_contracts.errors import TargetError
+from drafter_contracts.rules.runtime import POSITIONS
 from drafter_contracts.serving.launch import TargetFacts
 from drafter_contracts.serving.target import LAYERS, STREAMS, TEXT_CONFIGS, WIDTHS, target_from_config
 
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
 SOURCE = "drafters-manifest.json: target"
 #: Keys of a config that change what a manifest records of a target.
 _RECORDED = frozenset({
-    "architectures", "model_type", "num_loops", "vocab_size", *LAYERS, *WIDTHS, *STREAMS, *TEXT_CONFIGS,
+    "architectures", "model_type", "num_loops", "rope_scaling", "vocab_size",
+    *LAYERS, *POSITIONS, *WIDTHS, *STREAMS, *TEXT_CONFIGS,
 })  # fmt: skip
 
 
@@ -33,6 +35,7 @@ def target_of_record(record: TargetRecord, path: str = "") -> TargetFacts:
         num_layers=record.layers,
         hidden_size=record.hidden_size,
         vocab_size=record.vocab_size,
+        max_position_embeddings=record.context_length,
         tokenizer_sha256=record.tokenizer_sha256,
     )
 

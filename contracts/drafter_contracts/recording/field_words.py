@@ -15,6 +15,7 @@ NAMES = {
     "target.hidden_size": "the width of the target's residual stream",
     "target.vocab_size": "the target's vocabulary",
     "target.tokenizer_sha256": "the digest of the target's tokenizer.json",
+    "target.context_length": "the target's positions",
     "layout.boundaries": "the captured boundaries",
     "layout.states": "the states taken at the boundaries",
     "layout.widths": "the widths of the taps",

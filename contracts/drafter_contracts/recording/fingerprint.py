@@ -26,6 +26,7 @@ CONTRACT_FIELDS = (
     "target.hidden_size",
     "target.vocab_size",
     "target.tokenizer_sha256",
+    "target.context_length",
     "layout.boundaries",
     "layout.states",
     "layout.widths",

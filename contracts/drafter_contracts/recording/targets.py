@@ -6,9 +6,10 @@ from typing import Any
 
 from drafter_contracts.checkpoint.facts import DrafterFacts
 from drafter_contracts.manifest_records import TargetRecord
-from drafter_contracts.recording.derive import Derived, stated_depth
+from drafter_contracts.recording.derive import Derived, count, stated_depth
 from drafter_contracts.recording.ledger import Ledger, says
 from drafter_contracts.recording.statement import Statement
+from drafter_contracts.rules.runtime import positions
 from drafter_contracts.serving.launch import TargetFacts
 
 _DRAFTER = "config.json of the drafter"
@@ -57,12 +58,14 @@ def _name(path: str) -> str:
 
 def _by_target(target: TargetFacts) -> dict[str, Derived]:
     place = f"config.json of {target.path}"
+    context = positions(target.config)
     return {
         "architecture": Derived(target.architecture, f"{place}: architectures"),
         "layers": Derived(target.num_layers, f"{place}: its decoder layers"),
         "hidden_size": Derived(target.hidden_size, f"{place}: hidden_size"),
         "vocab_size": Derived(target.vocab_size, f"{place}: vocab_size"),
         "tokenizer_sha256": Derived(target.tokenizer_sha256, f"tokenizer.json of {target.path}"),
+        "context_length": Derived(count(context[0]), f"{place}: {context[1]}") if context else Derived(None, ""),
     }
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from drafter_contracts.rules.captured import eager_taps, source_text
-from drafter_contracts.rules.rule import Rule, drafter, engine, option, whole
+from drafter_contracts.rules.rule import Rule, drafter, engine, on_record, option, whole
 from drafter_contracts.serving.conditions import holds
-from drafter_contracts.verdict import REFUSE, SEVERITIES, WARN, Finding
+from drafter_contracts.verdict import REFUSE, SEVERITIES, UNKNOWN, WARN, Finding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -142,6 +144,27 @@ def _applies(s: Situation, advisory: Advisory) -> bool:
     return named[when] if when in named else holds(when, _facts(s))
 
 
+def _by_config(advisory: Advisory) -> bool:
+    """Whether the target's config decides if it applies."""
+    return any(test.strip().startswith("target.") for test in advisory.when.split(" & "))
+
+
+def _doubt(s: Situation, one: Advisory) -> Finding | None:
+    """What is said of a fault that depends on a config that is not here; None if it does not concern this launch."""
+    if not _applies(s, msgspec.structs.replace(one, when="always")):
+        return None
+    return Finding(
+        "ADVISORY",
+        WARN if one.severity not in {REFUSE, UNKNOWN} else UNKNOWN,
+        f"{one.id}: whether {one.when.replace('target.', '').replace('==', ' is ')} in the target's config is not"
+        f" known; if so: {one.effect}",
+        expected="the target's config.json",
+        actual=f"not given; {engine(s)}, known by: {one.evidence}",
+        source=one.source,
+        remedy="Give the target's config.json.",
+    )
+
+
 def _advice(s: Situation, code: str, one: Advisory) -> Finding:
     return Finding(
         code,
@@ -158,7 +181,13 @@ def advisories(s: Situation) -> Outcome:
     """Known faults of the release that its profile cannot hold."""
     if not s.serving.speculation.algorithm or s.profile is None:
         return None
-    return tuple(_advice(s, "ADVISORY", one) for one in s.advisories if _applies(s, one))
+    found = []
+    for one in s.advisories:
+        if on_record(s) and _by_config(one):
+            found.append(_doubt(s, one))
+        elif _applies(s, one):
+            found.append(_advice(s, "ADVISORY", one))
+    return tuple(finding for finding in found if finding is not None)
 
 
 def simulated(s: Situation) -> Outcome:

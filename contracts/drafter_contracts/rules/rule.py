@@ -46,6 +46,11 @@ def engine(s: Situation) -> str:
     return s.profile.name if s.profile is not None else s.engine or "this engine"
 
 
+def on_record(s: Situation) -> bool:
+    """Whether of the target only what a manifest records is known, and not its config."""
+    return s.target is not None and not s.target.config
+
+
 def target_class(s: Situation) -> str:
     """The target's class for a sentence."""
     return (s.target.architecture if s.target is not None else "") or "the target"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from drafter_contracts.checkpoint.config_view import as_number
 from drafter_contracts.engines.capture import lookup
 from drafter_contracts.rules.captured import source_text
-from drafter_contracts.rules.rule import Rule, drafter, engine, given, option, whole
+from drafter_contracts.rules.rule import Rule, drafter, engine, given, on_record, option, whole
 from drafter_contracts.serving.speculation import page_size
 from drafter_contracts.serving.target import text_config
-from drafter_contracts.verdict import REFUSE, UNKNOWN, WARN, Finding
+from drafter_contracts.verdict import NOTE, REFUSE, UNKNOWN, WARN, Finding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from drafter_contracts.situation import Situation
 
 #: Where a release looks for the number of positions, the first that is there counts (CONTEXT_LENGTH_KEYS).
-_POSITIONS = ("max_sequence_length", "seq_length", "max_seq_len", "model_max_length", "max_position_embeddings")
+POSITIONS = ("max_sequence_length", "seq_length", "max_seq_len", "model_max_length", "max_position_embeddings")
 LONGER = "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN"
 _TRUE = {"1", "true"}
 _DTYPES = {"half": "float16", "float": "float32", "BF16": "bfloat16", "F16": "float16", "F32": "float32"}
@@ -29,7 +30,7 @@ def positions(config: dict[str, object]) -> tuple[int, str] | None:
     (then the scaled number is the one stated): `get_context_length` in SGLang's Transformers utilities.
     """
     inner, _ = text_config(config)
-    found = next(((value, key) for key in _POSITIONS if (value := whole(inner.get(key))) is not None), None)
+    found = next(((value, key) for key in POSITIONS if (value := whole(inner.get(key))) is not None), None)
     scaling = inner.get("rope_scaling")
     if found is None or not isinstance(scaling, dict):
         return found
@@ -37,7 +38,11 @@ def positions(config: dict[str, object]) -> tuple[int, str] | None:
     plain = "original_max_position_embeddings" in scaling or scaling.get("rope_type") == "llama3"
     if plain or not isinstance(factor, (int, float)) or factor == 1:
         return found
-    return int(factor * found[0]), f"{found[1]} = {found[0]} times rope_scaling.factor = {factor:g}"
+    try:
+        scaled = int(factor * found[0])
+    except (OverflowError, ValueError):  # as the release's own int() raises: infinite, or no number
+        return None
+    return scaled, f"{found[1]} = {found[0]} times rope_scaling.factor = {factor:g}"
 
 
 def served_context(s: Situation) -> int | None:
@@ -52,6 +57,8 @@ def served_context(s: Situation) -> int | None:
 def context(s: Situation) -> Outcome:
     """The drafter's positions cover the context served."""
     served = served_context(s)
+    if served is None and on_record(s):
+        return _unknown_context(s)
     if served is None or s.drafter is None or s.profile is None or s.bundled or not s.serving.speculation.algorithm:
         return None
     found = []
@@ -77,6 +84,24 @@ def context(s: Situation) -> Outcome:
             )
         )
     return tuple(found) if found or own is not None or trained is not None else None
+
+
+def _unknown_context(s: Situation) -> Outcome:
+    """Neither launch nor manifest say what is served: the config of the target would."""
+    own = positions(s.draft_config)
+    if own is None or s.profile is None or not s.profile.launch.draft_context or not s.serving.speculation.algorithm:
+        return None
+    return (
+        Finding(
+            "CONTEXT",
+            NOTE,
+            f"{drafter(s)} has {own[0]} positions; how many the target has is not known",
+            expected=f"at most {own[0]} served",
+            actual="not recorded",
+            source=s.target.source if s.target is not None else "",
+            remedy=f"Give the target's config.json, or launch with --context-length {own[0]} or less.",
+        ),
+    )
 
 
 def _unstated_positions(s: Situation, served: int, how: str) -> Finding:
@@ -124,16 +149,16 @@ def rope(s: Situation) -> Outcome:
     for key in ("rope_theta", "rope_parameters.rope_theta", "rope_scaling.rope_theta"):
         used = used if used is not None else lookup(s.draft_config, key)
     used = s.drafter.rope_theta if used is None else used  # some exporters nest it
-    used = 10000.0 if used is None else used
-    if not isinstance(used, (int, float)) or float(used) == trained:
+    used = as_number(10000.0 if used is None else used)
+    if used is None or used == trained:
         return ()
     return (
         Finding(
             "ROPE",
             WARN,
-            f"{drafter(s)} was trained with RoPE base {trained:g} and runs with {float(used):g}",
+            f"{drafter(s)} was trained with RoPE base {trained:g} and runs with {used:g}",
             expected=f"rope_theta {trained:g}",
-            actual=f"rope_theta {float(used):g}",
+            actual=f"rope_theta {used:g}",
             source=f"{s.requirements.source}: draft.rope_theta; config.json: rope_theta",
             remedy=f"Set rope_theta to {trained:g} in the drafter's config; the target's value does not matter.",
         ),

@@ -9,6 +9,7 @@ from drafter_contracts.verdict import NOTE, REFUSE, UNKNOWN, WARN, Finding
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from drafter_contracts.rules.rule import Outcome
+    from drafter_contracts.serving.launch import TargetFacts
     from drafter_contracts.situation import Situation
 
 #: Rows by which one tokenizer's vocabulary is padded, or grows by added tokens, without being another one.
@@ -30,7 +31,7 @@ def readable(s: Situation) -> Outcome:
         ]
     )
     if target is not None and not (lacking and s.method):
-        return ()
+        return _moved_ids(s, target)
     why = s.target_problem or "no config found"
     if target is not None:
         why = f"{target.source or target.path} does not say {' or '.join(lacking)}"
@@ -43,6 +44,34 @@ def readable(s: Situation) -> Outcome:
             actual=why,
             source=s.serving.target_path,
             remedy="Give --target with a directory that has the target's config.json, or fetch it into the Hub cache.",
+        ),
+    )
+
+
+def _moved_ids(s: Situation, target: TargetFacts) -> tuple[Finding, ...]:
+    """The doubt that only a target of no known type leaves: some releases move the ids for some types."""
+    reading = s.profile.readings.get(s.method) if s.profile is not None else None
+    if reading is None or target.model_type or s.drafter is None:
+        return ()
+    classes = s.drafter.architectures
+    moved = [
+        shift.target_model_type
+        for shift in reading.shifts
+        if shift.target_model_type
+        and (not shift.drafter_architectures or any(name in shift.drafter_architectures for name in classes))
+    ]
+    if not moved:
+        return ()
+    return (
+        Finding(
+            "TARGET_UNREADABLE",
+            UNKNOWN,
+            f"{engine(s)} moves the capture ids of such a drafter for targets of model type {', '.join(moved)}, and the"
+            f" type of this one is not known",
+            expected="model_type of the target's config.json",
+            actual="not recorded",
+            source=target.source,
+            remedy="Give the target's config.json.",
         ),
     )
 

@@ -7,6 +7,7 @@ import os
 import msgspec
 
 from drafter_contracts import hub_cache, limits
+from drafter_contracts.checkpoint.config_view import as_number
 from drafter_contracts.errors import TargetError
 from drafter_contracts.serving.launch import TargetFacts
 
@@ -105,7 +106,7 @@ class _View:
     def number(self, key: str) -> float | None:
         """A number, or None."""
         _, value = self.first((key,))
-        return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+        return as_number(value)
 
     def mapping(self, *keys: str) -> dict[str, object] | None:
         """A mapping, or None."""
@@ -165,7 +166,7 @@ def target_from_config(
         dtype=view.text("dtype", "torch_dtype"),
         quantization=_quantization(view),
         attention="mla" if view.first(("kv_lora_rank",))[1] is not None else "mha",
-        rope_theta=float(theta) if isinstance(theta, (int, float)) else view.number("rope_theta"),
+        rope_theta=as_number(theta) if isinstance(theta, (int, float)) else view.number("rope_theta"),
         rope_scaling=view.mapping("rope_scaling") or (rope if rope.get("rope_type", "default") != "default" else None),
         tie_word_embeddings=_flag(config, inner, "tie_word_embeddings"),
         residual_streams=view.integer(STREAMS, 1, 1024) or 1,

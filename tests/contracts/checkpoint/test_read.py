@@ -238,3 +238,10 @@ def test_what_is_no_directory_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "config.json")
     with pytest.raises(CheckpointError, match="not a regular file"):
         read_drafter(str(tmp_path))
+
+
+def test_a_number_that_no_float_holds_is_told_and_not_taken(tmp_path):
+    write_skeleton(str(tmp_path), {**CONFIG, "rope_theta": 10**400}, TENSORS)
+    facts = read_drafter(str(tmp_path))
+    assert facts.rope_theta is None
+    assert any("rope_theta is not a number" in note for note in facts.notes)

@@ -92,7 +92,7 @@ def test_overrides_of_the_caller_are_kept(bench):
 def test_extra_options_are_judged(bench):
     assert bench.plan("0.5.12.post1", wishes=Wishes(extra=("--page-size", "64"))).flags == SPECULATIVE
     refused = bench.plan("0.5.12.post1", wishes=Wishes(extra=("--no-such-option",)))
-    assert codes(refused) == ["ARGUMENT_REFUSED"]
+    assert [one.code for one in refused.verdict.findings if one.severity == "refuse"] == ["ARGUMENT_REFUSED"]
 
 
 @pytest.mark.parametrize(
@@ -220,6 +220,28 @@ def test_ids_that_depend_on_an_unknown_model_type_are_undecided(bench):
     assert told
     assert "muse_glimmer" in told[0]
     assert made.flags == ()
+
+
+def test_a_fault_that_the_targets_config_decides_is_undecided_without_it(bench):
+    glm = "Glm5NextForConditionalGeneration"
+    on_record = bench.plan("0.5.23", bench.manifest(glm))
+    assert on_record.verdict.decision == "unknown"
+    assert "SGLANG-GLM5-MHC-EAGLE3: whether mhc is true" in on_record.verdict.findings[0].message
+    with_it = bench.plan("0.5.23", bench.manifest(glm), target=bench.target(glm, mhc=True))
+    assert with_it.verdict.decision == "refuse"
+    without_it = bench.plan("0.5.23", bench.manifest(glm), target=bench.target(glm))
+    assert "ADVISORY" not in codes(without_it)
+
+
+@pytest.mark.parametrize(("positions", "severity"), [(None, "note"), (999_999, "refuse"), (1024, None)])
+def test_the_context_that_a_manifest_records_is_held_against_the_drafters_positions(bench, positions, severity):
+    manifest = bench.manifest()
+    target = msgspec.structs.replace(manifest.target, context_length=positions)
+    made = bench.plan("0.5.23", msgspec.structs.replace(manifest, target=target))
+    assert [one.severity for one in made.verdict.findings if one.code == "CONTEXT"] == [severity] * (
+        severity is not None
+    )
+    assert made.resolved == (severity != "refuse")
 
 
 def test_the_default_layout_is_reached_by_leaving_the_ids_out(bench):

@@ -126,6 +126,7 @@ CHANGES = {
     "target.hidden_size": 16,
     "target.vocab_size": 10,
     "target.tokenizer_sha256": "b" * 64,
+    "target.context_length": 4096,
     "layout.boundaries": (59, 31, 3),
     "layout.states": ("residual", "residual", "stream_mean"),
     "layout.widths": (8, 8, 16),

@@ -29,6 +29,20 @@ def test_fewer_positions_than_the_context_crash_unless_allowed(scene):
     assert scene.verdict().decision == "allow"
 
 
+@pytest.mark.parametrize("factor", [1e308, float("inf"), float("nan")])
+def test_a_scaling_that_gives_no_number_of_positions_is_passed_over(scene, factor):
+    scaled = {"max_position_embeddings": 131072, "rope_scaling": {"rope_type": "linear", "factor": factor}}
+    scene.config |= scaled
+    scene.target = replace(scene.target, config={**scene.target.config, **scaled})
+    assert scene.verdict().decision == "allow"
+
+
+def test_a_base_that_is_no_number_is_not_compared(scene):
+    scene.manifest = trained(rope_theta=1e6)
+    scene.config["rope_theta"] = 10**400
+    assert "ROPE" not in scene.codes()
+
+
 def test_a_release_that_only_warns_is_a_warning_and_an_unknown_one_says_nothing(scene):
     scene.config["max_position_embeddings"] = 2048
     scene.edit("launch", draft_context="warn")

@@ -154,3 +154,8 @@ def test_an_absent_model_says_where_it_was_looked_for():
         read_target("org/absent", revision="v1", environment={"HF_HUB_CACHE": "/no/cache"})
     assert caught.value.where == "org/absent (revision v1)"
     assert "/no/cache" in caught.value.expected
+
+
+@pytest.mark.parametrize("more", [{"rope_theta": 10**400}, {"rope_parameters": {"rope_theta": 10**400}}])
+def test_a_rope_base_that_no_float_holds_is_none(more):
+    assert target_from_config({"num_hidden_layers": 2, "hidden_size": 8, **more}, "m").rope_theta is None

@@ -116,6 +116,7 @@ def read_situation(request: Request, invocation: Invocation, engine: Engine) -> 
         drafter=drafter.facts,
         drafter_name=drafter.name,
         drafter_problem=drafter.problem,
+        drafter_served=_other_drafter(request, serving, drafter),
         target=target,
         target_problem=target_problem,
         manifest=manifest,
@@ -168,6 +169,16 @@ def _read_drafter(request: Request, serving: ServingConfig, target: TargetFacts 
     except CheckpointError as error:
         return Drafter(called, directory, problem=error.diagnostics())
     return Drafter(called, directory, facts)
+
+
+def _other_drafter(request: Request, serving: ServingConfig, drafter: Drafter) -> str | None:
+    """In what the launch's own drafter differs from the one that is judged, "" if in nothing, None if unknown."""
+    path = serving.speculation.stated_draft_path
+    if not request.drafter or not path or not drafter.directory:
+        return ""
+    from drafter_cli.served_drafter import difference
+
+    return difference(drafter.directory, drafter.facts, serving, _in_launch_directory(path, serving))
 
 
 def _in_launch_directory(path: str, serving: ServingConfig) -> str:

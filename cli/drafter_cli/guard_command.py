@@ -102,6 +102,8 @@ def _decide(asked: Request, *, as_json: bool) -> tuple[bool, int]:
     from drafter_cli.plain_launch import speaks_of_speculation
 
     if not speaks_of_speculation(asked.launch):
+        if asked.drafter and not as_json:
+            write(f"drafters guard: the launch does not speculate: {asked.drafter} is not loaded", to_stderr=True)
         return True, EXIT_OK
     from drafter_cli.gate import judge
     from drafter_cli.verdict_view import document, render

@@ -51,6 +51,7 @@ def assemble(  # noqa: PLR0913 - one keyword per thing that was read
     drafter: DrafterFacts | None = None,
     drafter_name: str = "",
     drafter_problem: str = "",
+    drafter_served: str | None = "",
     target: TargetFacts | None = None,
     target_problem: str = "",
     manifest: Manifest | None = None,
@@ -70,6 +71,8 @@ def assemble(  # noqa: PLR0913 - one keyword per thing that was read
         drafter: The drafter's facts, or None.
         drafter_name: What to call it.
         drafter_problem: Why there are no facts.
+        drafter_served: In what the launch's own drafter differs from this one, "" if in nothing that headers, config
+            and manifest tell, None if it is not on this machine.
         target: The target's facts, or None.
         target_problem: Why there are no facts.
         manifest: The drafter's manifest, or None.
@@ -94,6 +97,7 @@ def assemble(  # noqa: PLR0913 - one keyword per thing that was read
         drafter=drafter,
         drafter_name=drafter_name or speculation.draft_path,
         drafter_problem=drafter_problem,
+        drafter_served=drafter_served,
         target=target,
         target_problem=target_problem,
         stated=_stated(drafter, manifest, stated_option) if method else None,

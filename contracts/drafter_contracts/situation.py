@@ -91,6 +91,8 @@ class Situation(msgspec.Struct, frozen=True, omit_defaults=True):
         drafter: The drafter's facts; None if its files cannot be read (`drafter_problem` says why).
         drafter_name: What to call it in messages.
         drafter_problem: Why there are no facts.
+        drafter_served: In what the launch's own drafter differs from this one, "" if in nothing that headers, config
+            and manifest tell, None if it is not on this machine.
         target: The target's facts; None if its config cannot be read (`target_problem` says why).
         target_problem: Why there are no facts.
         stated: The layout trained on; None if nothing states it.
@@ -119,6 +121,7 @@ class Situation(msgspec.Struct, frozen=True, omit_defaults=True):
     drafter: DrafterFacts | None = None
     drafter_name: str = ""
     drafter_problem: str = ""
+    drafter_served: str | None = ""
     target: TargetFacts | None = None
     target_problem: str = ""
     stated: StatedLayout | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 
@@ -103,6 +104,40 @@ def test_no_speculation_passes_at_once_whatever_else_is_wrong(bench, drafters):
     assert done.returncode == 9
     assert done.stderr == ""
     assert bench.told()["argv"] == ["--model-path", "/nowhere/model", "--tp", "8"]
+
+
+def test_a_drafter_that_is_named_and_not_loaded_is_told(bench, drafters):
+    done = drafters("guard", bench.right, "--", *bench.plain(), variables=bench.variables("exit 9"))
+    assert (done.returncode, "the launch does not speculate" in done.stderr) == (9, True)
+
+
+def test_a_launch_that_loads_another_drafter_than_was_named_is_not_started(bench, drafters):
+    done = drafters("guard", bench.right, *STATED, "--", *bench.launch(bench.wrong), variables=bench.variables())
+    assert done.returncode == 3, done.stderr
+    assert "DRAFT_OTHER" in done.stderr
+    assert "config.json differs in eagle_config" in " ".join(done.stderr.split())
+    assert not bench.started
+    copy = shutil.copytree(bench.right, os.path.join(bench.folder, "copy"), copy_function=os.link)
+    done = drafters("guard", bench.right, *STATED, "--", *bench.launch(copy), variables=bench.variables())
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(("loaded", "told"), [([2, 30, 58], "states another layout"), ([3, 31, 59], "")])
+def test_a_copy_with_another_contract_is_another_drafter(bench, drafters, loaded, told):
+    folders = []
+    for name, boundaries in (("named", [3, 31, 59]), ("loaded", loaded)):
+        folder = shutil.copytree(bench.right, os.path.join(bench.folder, name), copy_function=os.link)
+        manifest = {
+            "schema": "drafters.manifest.v1",
+            "target": {"model": "m", "layers": 61, "hidden_size": 7168},
+            "layout": {"boundaries": boundaries},
+        }
+        with open(os.path.join(folder, "drafters-manifest.json"), "w", encoding="utf-8") as file:
+            json.dump(manifest, file)
+        folders.append(folder)
+    done = drafters("guard", folders[0], "--", *bench.launch(folders[1]), variables=bench.variables())
+    assert ("DRAFT_OTHER" in done.stderr, bench.started) == (bool(told), not told), done.stderr
+    assert told in " ".join(done.stderr.split())
 
 
 def test_a_config_file_that_turns_speculation_on_does_not_pass_unseen(bench, drafters):

@@ -79,6 +79,26 @@ def draft_path(s: Situation) -> Outcome:
     )
 
 
+def draft_other(s: Situation) -> Outcome:
+    """The launch loads the drafter that is judged."""
+    speculation = s.serving.speculation
+    if s.drafter is None or s.drafter_served is None or not speculation.stated_draft_path:
+        return None
+    if not s.drafter_served:
+        return ()
+    return (
+        Finding(
+            "DRAFT_OTHER",
+            REFUSE,
+            f"the launch loads another drafter than {s.drafter_name}: {s.drafter_served}",
+            expected=f"the files of {s.drafter_name} at the launch's draft path",
+            actual=speculation.stated_draft_path,
+            source="the launch command",
+            remedy=f"Launch with the files of {s.drafter_name}, or name no drafter to have the launch's own judged.",
+        ),
+    )
+
+
 def failure(s: Situation) -> Outcome:
     """The release accepts this combination of the three numbers."""
     speculation = s.serving.speculation
@@ -273,6 +293,15 @@ RULES = (
         "https://github.com/sgl-project/sglang/blob/v0.5.9/python/sglang/srt/server_args.py",
         ("R12",),
         draft_path,
+    ),
+    Rule(
+        "DRAFT_OTHER",
+        "The drafter that is judged is the one that is loaded",
+        "A drafter named to the gate and another one at the launch's draft path: the verdict is about files that are "
+        "never served.",
+        "https://github.com/sgl-project/sglang/blob/v0.5.9/python/sglang/srt/server_args.py",
+        ("R12",),
+        draft_other,
     ),
     Rule(
         "SPECULATION_FAILS",

@@ -37,6 +37,7 @@ class Scene:
     """The parts of one launch; `verdict()` assembles and checks them."""
 
     def __init__(self):
+        self.served = ""
         self.rule = CaptureMethod(
             "fitted",
             source=Source("models/llama.py", "LlamaForCausalLM.set_eagle3_layers_to_capture", 10),
@@ -205,6 +206,7 @@ class Scene:
             profile=self.profile(),
             drafter=facts,
             drafter_name="head",
+            drafter_served=self.served,
             target=self.target,
             manifest=self.manifest,
             stated_option=stated,

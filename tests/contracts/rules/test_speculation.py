@@ -24,6 +24,17 @@ def test_a_launch_without_a_drafter_is_refused_unless_the_target_brings_one(scen
     assert scene.codes()["DRAFT_PATH"] == UNKNOWN
 
 
+def test_another_drafter_at_the_launch_s_draft_path_is_refused(scene):
+    assert "DRAFT_OTHER" not in scene.codes()
+    scene.served = "its config.json differs in eagle_config"
+    found = scene.finding("DRAFT_OTHER")
+    assert found.severity == REFUSE
+    assert "differs in eagle_config" in found.message
+    assert "than head" in found.message
+    scene.served = None
+    assert "DRAFT_OTHER" not in scene.verdict().checked
+
+
 def test_a_partial_triple_is_refused_with_what_is_missing(scene):
     scene.edit("speculation", stated=(1, None, None), effective=(None,) * 3, failure="TypeError", failure_source="a.py")
     found = scene.finding("SPECULATION_FAILS")

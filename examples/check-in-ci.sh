@@ -10,6 +10,10 @@ while [[ $# -gt 0 && $1 != -- ]]; do
   releases+=("$1")
   shift
 done
+if ((${#releases[@]} == 0 || $# < 2)); then
+  echo "usage: $0 RELEASE... -- LAUNCH..." >&2
+  exit 2
+fi
 shift
 
 worst=0

@@ -86,6 +86,9 @@ def run(command: Command, parsed: Parsed) -> int:  # noqa: ARG001 - every comman
             to_stderr=True,
         )
         return EXIT_REFUSED
+    exact = f"{resolution.name}@{resolution.version}"
+    if asked.reference != exact:  # for the log of the start: where an alias pointed then
+        write(f"drafters: {printable(asked.reference)} is {exact}", to_stderr=True)
     for notice in resolution.notices:
         write(f"drafters: {printable(notice)}", to_stderr=True)
     if resolution.verdict is not None and resolution.verdict.decision != ALLOW:

@@ -43,6 +43,11 @@ def test_the_release_check_answers_with_the_worst(bench, path):
     assert "REFUSE" in both.stdout
 
 
+@pytest.mark.parametrize("words", [(), ("0.5.23",), ("--", "sglang", "serve"), ("0.5.23", "--")])
+def test_the_release_check_that_asks_nothing_is_no_success(path, words):
+    assert run("check-in-ci.sh", *words, PATH=path).returncode == 2
+
+
 @pytest.mark.parametrize(("after", "code"), [("0.5.23", 3), ("0.5.12.post1", 0)])
 def test_the_upgrade_check_stops_at_a_move(bench, path, after, code):
     config_alone = os.path.join(bench.folder, "config-alone")

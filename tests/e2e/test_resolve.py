@@ -104,6 +104,16 @@ def flags_of(done):
     return shlex.split(done.stdout)
 
 
+def test_where_the_alias_pointed_is_told_for_the_log_of_the_start(stored):
+    by_alias = stored.resolve()
+    reference, _, version = next(line for line in by_alias.stderr.splitlines() if " is " in line).partition(" is ")
+    assert reference.startswith("drafters: ")
+    assert reference.endswith("@prod")
+    exact = stored.resolve(reference=version)
+    assert exact.stdout == by_alias.stdout
+    assert f" is {version}" not in exact.stderr
+
+
 def test_a_name_becomes_flags_and_files_for_0_5_23(stored):
     flags = flags_of(stored.resolve())
     assert flags[:2] == ["--speculative-algorithm", "EAGLE3"]

@@ -114,7 +114,7 @@ class Database:
         return None if row is None else tuple(row)
 
     def _looked_at(self, text: str, wanted: Any) -> tuple[Any, ...] | None:
-        with _translated():
+        with _translated(self.url):
             connection = self._looking.raw_connection()
         try:
             cursor = connection.cursor()
@@ -145,7 +145,7 @@ class Database:
         Raises:
             UnavailableError: The database does not answer.
         """
-        with _translated(), self.engine.connect() as connection:
+        with _translated(self.url), self.engine.connect() as connection:
             yield connection
 
     @contextmanager
@@ -159,7 +159,7 @@ class Database:
             UnavailableError: The database does not answer, or its lock was not to be had in time.
             StorageFullError: Its disk is full.
         """
-        with _translated(), self.engine.connect() as connection:
+        with _translated(self.url), self.engine.connect() as connection:
             if self.is_sqlite:
                 connection.execution_options(drafters_write=True)
             with _without_foreign_keys(connection, self.is_sqlite and not foreign_keys), connection.begin():
@@ -244,12 +244,18 @@ def _without_foreign_keys(connection: Connection, wanted: bool) -> Iterator[None
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
+def _translated(url: URL) -> Iterator[None]:
     try:
         yield
     except OperationalError as error:
         if "full" in str(error.orig).lower():
             raise StorageFullError("the database's disk is full") from error
+        if "unable to open" in str(error.orig) or "readonly" in str(error.orig):
+            raise UnavailableError(
+                f"the database {url.database} cannot be opened: {_first_line(error)}",
+                hint="the file and its directory must be writable, for reading too: SQLite keeps files beside it",
+                retry_after=5,
+            ) from error
         raise UnavailableError("the database does not answer", hint=_first_line(error), retry_after=5) from error
     except DBAPIError as error:
         if error.connection_invalidated:

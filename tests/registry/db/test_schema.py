@@ -247,3 +247,11 @@ def test_a_migration_that_breaks_a_reference_is_taken_back(tmp_path, monkeypatch
     with database.read() as connection:
         assert connection.exec_driver_sql("SELECT count(*) FROM version_boundaries").scalar() == 0
     database.close()
+
+
+def test_a_sqlite_file_that_cannot_be_opened_is_named(tmp_path):
+    database = Database(f"sqlite:///{tmp_path}/absent/registry.db", create=False)
+    with pytest.raises(UnavailableError, match=r"absent/registry\.db cannot be opened") as told:
+        schema.check(database)
+    assert "writable" in told.value.hint
+    database.close()

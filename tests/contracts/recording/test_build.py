@@ -429,3 +429,10 @@ def test_a_config_that_no_manifest_can_hold_is_an_obstacle(key, value, reading, 
     assert (recorded.manifest is None) == bool(recorded.obstacles)
     if recorded.manifest is not None:
         assert decode(canonical(recorded.manifest)) == recorded.manifest
+
+
+def test_the_targets_positions_are_recorded_as_engines_count_them(incident, fitting_target, listed):
+    """A launch that gives no config of the target is held against them."""
+    config = {"text_config": {"max_position_embeddings": 4096, "rope_scaling": {"rope_type": "linear", "factor": 4.0}}}
+    target = msgspec.structs.replace(fitting_target(incident), config=config)
+    assert record(incident, NAMED, target, listed).manifest.target.context_length == 16384

@@ -77,17 +77,21 @@ class _Connection:
         self.socket = socket.create_connection(("127.0.0.1", port), _PATIENCE)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._status = b" %d " % status
-        self._came = b""
+        self._came = self._question = b""
         self.asked = 0.0
 
     def ask(self, question: bytes) -> None:
         self._came = b""
+        self._question = question
         self.asked = time.perf_counter()
         self.socket.sendall(question)
 
     def read(self) -> bool:
         """Take what is there; whether the answer is whole now."""
-        piece = self.socket.recv(_PIECE)
+        try:
+            piece = self.socket.recv(_PIECE)
+        except TimeoutError:
+            sys.exit(f"no answer within {_PATIENCE:.0f} s to {self._question[:300]!r}")
         if not piece:
             sys.exit(f"the server hung up after {self._came[:300]!r}")
         self._came += piece

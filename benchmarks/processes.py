@@ -107,7 +107,7 @@ def mlflow(python: str, folder: str, count: int) -> Iterator[Server]:
     port = str(free_port())
     command = [python, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", port, "--workers", "1"]
     command += ["--backend-store-uri", url, "--default-artifact-root", folder]
-    with _started(command, folder, variables) as process:
+    with _started(command, folder, variables, told=False) as process:
         server = Server(int(port), process.pid)
         _wait(f"{server.url}/health", process)
         yield server
@@ -152,12 +152,17 @@ def free_port() -> int:
 
 @contextmanager
 def _started(
-    command: Sequence[str], folder: str, variables: dict[str, str] | None = None
+    command: Sequence[str], folder: str, variables: dict[str, str] | None = None, *, told: bool = True
 ) -> Iterator[subprocess.Popen[bytes]]:
     variables = surroundings(folder) if variables is None else variables
     with open(os.path.join(folder, "server.log"), "wb") as log:
         process = subprocess.Popen(
-            command, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, start_new_session=True
+            command,
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE if told else log,  # a pipe that nobody reads would stop a server that logs there
+            stderr=log,
+            start_new_session=True,
         )
     try:
         yield process

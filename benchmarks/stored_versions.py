@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 
 import msgspec
-from sqlalchemy import insert
+from sqlalchemy import insert, text
 
 from drafter_cli.demo_files import LAYERS, TRAINED_OUTPUT_IDS, WIDTH, target_config, write_drafter
 from drafter_contracts.checkpoint.read import read_drafter
@@ -57,6 +57,9 @@ def fill(url: str, count: int) -> tuple[Stored, ...]:
         pointed: list[Stored] = []
         for first in range(0, count, _AT_ONCE):
             pointed += _write(database, template, facts, range(first, min(first + _AT_ONCE, count)))
+        if not database.is_sqlite:
+            with database.write() as connection:
+                connection.execute(text("ANALYZE"))  # as autovacuum does within a minute of so many rows
         return tuple(pointed)
     finally:
         database.close()

@@ -30,11 +30,16 @@ OPTIONS = (
 )
 
 
-def connect(parsed: Parsed) -> Backend:
+def connect(parsed: Parsed, *, create: bool = False) -> Backend:
     """The registry that the options, the environment or the configuration file name.
 
-    A URL means a server; else the registry is in this process, and is made if there is none. Options beat a URL that
-    only the environment or the file names.
+    A URL means a server; else the registry is in this process. Options beat a URL that only the environment or the file
+    names.
+
+    Args:
+        parsed: The command line.
+        create: Whether to make a registry in this process that is not there. A command that only looks must not: a
+            mistyped directory would be an empty registry.
 
     Raises:
         UsageError: Settings that cannot be read or contradict each other, or an extra that is not installed.
@@ -43,7 +48,7 @@ def connect(parsed: Parsed) -> Backend:
     settings = in_force(parsed)
     if _is_remote(settings):
         return _remote(settings)
-    registry, actor = open_local(settings)
+    registry, actor = open_local(settings, create=create)
     from drafter_cli.embedded import Embedded
 
     return Embedded(registry, actor)

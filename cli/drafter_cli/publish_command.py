@@ -101,8 +101,9 @@ def finish(parsed: Parsed, view: View, recorded: Recorded, plan: Plan, chosen: C
         return EXIT_OK
     from drafter_cli.connect import connect
 
-    backend = connect(parsed)
+    backend = connect(parsed, create=True)
     try:
+        plan = _as_stored(backend, plan, recorded, view)
         with Progress("storing", plan.size) as progress:
             published = publishing.publish(backend, plan, progress.tell, repair=parsed.has("--repair"))
         _say_published(parsed, backend, published)
@@ -111,6 +112,24 @@ def finish(parsed: Parsed, view: View, recorded: Recorded, plan: Plan, chosen: C
     finally:
         backend.close()
     return EXIT_OK
+
+
+def _as_stored(backend: Backend, plan: Plan, recorded: Recorded, view: View) -> Plan:
+    """The plan with the manifest that is stored, if an earlier release of this program made it of the same content."""
+    from drafter_contracts.manifest import canonical, decode
+    from drafter_contracts.recording.again import recorded_before
+    from drafter_registry.errors import NotFoundError
+
+    reference = f"{plan.manifest.name}@{plan.manifest.version}"
+    try:
+        data, _ = backend.manifest(reference)
+    except NotFoundError:
+        return plan
+    stored = decode(data, where=reference)
+    if canonical(stored) == canonical(plan.manifest) or not recorded_before(stored, recorded):
+        return plan
+    view.note(f"{reference} is stored with the same content; more is read off its files today than is recorded there")
+    return msgspec.structs.replace(plan, manifest=stored)
 
 
 def read_facts(directory: str, target: TargetFacts | None, beside: Manifest | None) -> DrafterFacts:
@@ -125,8 +144,12 @@ def read_facts(directory: str, target: TargetFacts | None, beside: Manifest | No
         directory,
         target_layers=target.num_layers if target else beside.target.layers if beside else None,
         target_hidden_size=target.hidden_size if target else beside.target.hidden_size if beside else None,
-        target_model_type=target.text_model_type if target else "",
+        target_model_type=target.text_model_type if target else _text_type(beside),
     )
+
+
+def _text_type(beside: Manifest | None) -> str:
+    return "" if beside is None else beside.target.text_model_type or beside.target.model_type
 
 
 def read_target_of(parsed: Parsed, view: View) -> tuple[TargetFacts | None, str]:

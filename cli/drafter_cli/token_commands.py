@@ -98,7 +98,7 @@ def run(command: Command, parsed: Parsed) -> int:
         if not parsed.many("--scope"):
             raise UsageError("token create needs --scope", "read, publish:GLOB, alias:GLOB or admin")
     Paging.of(parsed)
-    with closing(connect(parsed)) as registry:
+    with closing(connect(parsed, create=command.name == "token create")) as registry:
         actions[command.name](registry, parsed)
     return EXIT_OK
 

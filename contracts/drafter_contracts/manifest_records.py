@@ -30,6 +30,8 @@ class TargetRecord(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkno
         model: Name, normally a Hub id.
         revision: Commit of the target's repository.
         architecture: `architectures[0]` of its config.
+        model_type: `model_type` of its config.
+        text_model_type: That of its language model's own config, where there is one.
         layers: Decoder layers.
         hidden_size: Width of its residual stream.
         vocab_size: Rows of its embedding.
@@ -40,6 +42,8 @@ class TargetRecord(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkno
     model: str = ""
     revision: str = ""
     architecture: str = ""
+    model_type: str = ""
+    text_model_type: str = ""
     layers: Count | None = None
     hidden_size: Count | None = None
     vocab_size: Count | None = None

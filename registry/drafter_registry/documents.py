@@ -20,8 +20,8 @@ DELETED = "deleted"
 PROBLEM_TYPE = "application/problem+json"
 
 
-class Document(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Base of all documents."""
+class Document(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of all documents. Every key is always there: an empty list is a list."""
 
 
 class Publication(Document, frozen=True, kw_only=True):

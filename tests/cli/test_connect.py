@@ -25,7 +25,7 @@ def home(tmp_path, monkeypatch):
 
 
 def name_of(*argv):
-    backend = connect(parse(COMMAND, list(argv)))
+    backend = connect(parse(COMMAND, list(argv)), create=True)
     backend.close()
     return backend.name
 

@@ -344,3 +344,32 @@ def test_a_full_disk_is_told_and_leaves_nothing(own_shop):
     assert own_shop.versions() == []
     assert staged(own_shop) == 0
     assert own_shop.publish(directory).returncode == EXIT_OK
+
+
+def test_a_version_of_a_release_that_read_less_is_the_same_when_published_again(own_shop):
+    from drafter_contracts.manifest import decode
+    from drafter_registry.service.context import LOCAL_SCOPES, Actor
+    from drafter_registry.service.open import close, open_registry
+    from drafter_registry.service.publish import publish
+    from drafter_registry.settings import Settings
+
+    directory = own_shop.drafter()
+    published(own_shop, directory, version="0.9")
+    today = json.loads(own_shop.publish(directory, "--dry-run").stdout)
+    assert today["draft"].pop("context_length")
+    registry = open_registry(Settings(data=own_shop.data), create=False)
+    earlier = publish(registry, Actor("local:tests", LOCAL_SCOPES), "tiny", "1.0", decode(json.dumps(today).encode()))
+    close(registry)
+    again = published(own_shop, directory)
+    assert (again["created"], again["digest"]) == (False, earlier.digest)
+    other = own_shop.publish(directory, "--steps", "5")
+    assert other.returncode == EXIT_CONFLICT
+    assert "recommended" in other.stderr
+
+
+@pytest.mark.parametrize("line", ["list", "show a@1", "resolve a@1 --engine 0.5.9", "audit"])
+def test_a_command_that_only_looks_makes_no_registry(own_shop, line):
+    done = own_shop.run(*line.split())
+    assert done.returncode == EXIT_UNREACHABLE
+    assert "there is no registry at" in done.stderr
+    assert not os.path.exists(own_shop.data)

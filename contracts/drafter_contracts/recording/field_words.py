@@ -16,6 +16,8 @@ NAMES = {
     "target.vocab_size": "the target's vocabulary",
     "target.tokenizer_sha256": "the digest of the target's tokenizer.json",
     "target.context_length": "the target's positions",
+    "target.model_type": "the target's model type",
+    "target.text_model_type": "the model type of the target's language model",
     "layout.boundaries": "the captured boundaries",
     "layout.states": "the states taken at the boundaries",
     "layout.widths": "the widths of the taps",

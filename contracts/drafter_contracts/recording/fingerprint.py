@@ -27,6 +27,8 @@ CONTRACT_FIELDS = (
     "target.vocab_size",
     "target.tokenizer_sha256",
     "target.context_length",
+    "target.model_type",
+    "target.text_model_type",
     "layout.boundaries",
     "layout.states",
     "layout.widths",

@@ -61,12 +61,18 @@ def _by_target(target: TargetFacts) -> dict[str, Derived]:
     context = positions(target.config)
     return {
         "architecture": Derived(target.architecture, f"{place}: architectures"),
+        "model_type": Derived(target.model_type, f"{place}: model_type"),
+        "text_model_type": Derived(_text_model_type(target), f"{place}: model_type of its language model"),
         "layers": Derived(target.num_layers, f"{place}: its decoder layers"),
         "hidden_size": Derived(target.hidden_size, f"{place}: hidden_size"),
         "vocab_size": Derived(target.vocab_size, f"{place}: vocab_size"),
         "tokenizer_sha256": Derived(target.tokenizer_sha256, f"tokenizer.json of {target.path}"),
         "context_length": Derived(count(context[0]), f"{place}: {context[1]}") if context else Derived(None, ""),
     }
+
+
+def _text_model_type(target: TargetFacts) -> str:
+    return "" if target.text_model_type == target.model_type else target.text_model_type
 
 
 def _by_drafter(facts: DrafterFacts) -> dict[str, Derived]:

@@ -165,7 +165,12 @@ def reread(blobs: BlobStore, manifest: Manifest) -> DrafterFacts:
 def _read(directory: str, manifest: Manifest) -> DrafterFacts:
     target = manifest.target
     try:
-        return read_drafter(directory, target_layers=target.layers, target_hidden_size=target.hidden_size)
+        return read_drafter(
+            directory,
+            target_layers=target.layers,
+            target_hidden_size=target.hidden_size,
+            target_model_type=target.text_model_type or target.model_type,
+        )
     except ContractsError as error:
         fault = skeleton.fault("/files", error, directory)
         raise ContradictionError(fault.message, faults=(fault,)) from error

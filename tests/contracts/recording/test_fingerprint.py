@@ -127,6 +127,8 @@ CHANGES = {
     "target.vocab_size": 10,
     "target.tokenizer_sha256": "b" * 64,
     "target.context_length": 4096,
+    "target.model_type": "llama",
+    "target.text_model_type": "llama",
     "layout.boundaries": (59, 31, 3),
     "layout.states": ("residual", "residual", "stream_mean"),
     "layout.widths": (8, 8, 16),

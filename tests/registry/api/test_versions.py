@@ -45,7 +45,7 @@ def test_a_manifest_of_missing_or_other_files_is_refused_whole(client, drafter, 
     problem = assert_problem(client.put(VERSION, json=wrong), "MANIFEST_CONTRADICTS_FILES")
     assert len(problem.errors) >= 2
     assert all(fault.pointer.startswith("/") and fault.expected != fault.actual for fault in problem.errors)
-    assert client.get("/v1/drafters").json() == {}
+    assert client.get("/v1/drafters").json() == {"items": [], "next": ""}
 
 
 def test_who_published_with_what_is_the_registrys_word(client, publish):
@@ -152,7 +152,7 @@ def test_lists_are_searched_and_paged(client, publish):
         "/v1/drafters", params={"limit": 2, "boundary": 17, "method": "EAGLE3", "cursor": page["next"]}
     )
     assert len(following.json()["items"]) == 1
-    assert client.get("/v1/drafters?boundary=5").json() == {}
+    assert client.get("/v1/drafters?boundary=5").json() == {"items": [], "next": ""}
 
 
 def test_two_versions_are_compared_in_words(client, publish):
@@ -187,7 +187,7 @@ def test_an_alias_moves_by_compare_and_swap(client, publish, assert_problem):
 def test_resolve_and_check_answer_and_refuse(client, publish, assert_problem):
     publish(client)
     plain = client.post("/v1/resolve", json={"drafter": "tiny-eagle3@1.0.0"}).json()
-    assert (plain["version"], plain.get("flags")) == ("1.0.0", None)
+    assert (plain["version"], plain["flags"]) == ("1.0.0", [])
     engine = "sglang==0.5.23"
     asked = {"drafter": "tiny-eagle3@1.0.0", "engine": engine, "draft_path": "/models/tiny"}
     answer = client.post("/v1/resolve", json=asked)

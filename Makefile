@@ -103,7 +103,7 @@ docs: $(VENV)/.server
 	$(BIN)/python -m drafter_contracts.recording.page --schema > docs/manifest.schema.json
 	$(BIN)/python tests/conformance/running/page.py > docs/conformance.md
 	$(BIN)/python -m drafter_contracts.engines.coverage_page > docs/coverage.md
-	$(BIN)/python -m drafter_cli.commands_page > docs/cli.md
+	$(BIN)/python -m drafter_cli.completion.page > docs/cli.md
 	$(BIN)/python tests/write_sessions.py README.md docs/quickstart.md docs/upgrades.md
 
 clean:

@@ -96,7 +96,7 @@ def with_drafter_here(asked: Request) -> Request:
         return asked
     from msgspec.structs import replace
 
-    from drafter_cli.fetched import referenced
+    from drafter_cli.cache.fetched import referenced
 
     return replace(asked, drafter=referenced(asked.drafter).directory, called=asked.drafter)
 

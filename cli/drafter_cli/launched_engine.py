@@ -87,7 +87,7 @@ def engine_at_path(path: str, *, may_scan: bool = True, quiet: bool = False) -> 
     if not os.path.exists(path):
         raise UsageError(f"{path} does not exist", "name an environment, a source tree, a wheel, or a profile's file")
     if path.endswith(".json"):
-        from drafter_cli.profile_argument import load
+        from drafter_cli.engines.profile_argument import load
 
         profile = load(path)
         return Engine(profile.release, taken_from, profile, profiled=f"the file {path}")

@@ -86,7 +86,7 @@ def scripted():
 @pytest.fixture
 def naps(monkeypatch):
     """Waits between tries, which take no time here: the seconds that were asked for."""
-    from drafter_cli import http_client
+    from drafter_cli.client import http_client
 
     taken = []
     monkeypatch.setattr(http_client.time, "sleep", taken.append)
@@ -96,8 +96,8 @@ def naps(monkeypatch):
 @pytest.fixture
 def remote(scripted, tmp_path):
     """Makes a client of that server: `remote(DRAFTERS_TOKEN="...")`."""
-    from drafter_cli import configuration
-    from drafter_cli.remote import Remote
+    from drafter_cli.client import configuration
+    from drafter_cli.client.remote import Remote
 
     made = []
 

@@ -11,7 +11,8 @@ import threading
 
 import pytest
 
-from drafter_cli import cache, cache_blobs
+from drafter_cli.cache import blobs as cache_blobs
+from drafter_cli.cache import drafters as cache
 from drafter_cli.errors import UnreachableError, UsageError
 from drafter_contracts.errors import ManifestError
 from drafter_contracts.manifest import FILE_NAME, SCHEMA, FileRecord, Manifest, canonical
@@ -383,7 +384,7 @@ def test_a_file_that_lies_elsewhere_begins_with_the_header_that_was_judged(tmp_p
 FULL = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, resource.RLIM_INFINITY))
-from drafter_cli import cache
+from drafter_cli.cache import drafters as cache
 from drafter_cli.errors import UsageError
 from drafter_contracts.manifest import decode, digest
 class Registry:

@@ -8,8 +8,8 @@ import pytest
 
 from drafter_cli import main
 from drafter_cli.commandline import parse
-from drafter_cli.commands_page import page
-from drafter_cli.every_command import every_command
+from drafter_cli.completion.every_command import every_command
+from drafter_cli.completion.page import page
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 

@@ -7,9 +7,9 @@ import subprocess
 import pytest
 
 from drafter_cli import main
-from drafter_cli.completion_scripts import SHELLS, bash, fish, zsh
-from drafter_cli.completion_words import names_a_path
-from drafter_cli.every_command import every_command
+from drafter_cli.completion.every_command import every_command
+from drafter_cli.completion.scripts import SHELLS, bash, fish, zsh
+from drafter_cli.completion.words import names_a_path
 
 #: Sources the script, completes the words given (the last one is under the cursor), prints what is offered.
 ASK_BASH = """

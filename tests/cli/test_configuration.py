@@ -6,10 +6,10 @@ import os
 
 import pytest
 
-from drafter_cli import configuration
+from drafter_cli.client import configuration
+from drafter_cli.client.configuration import without_password
+from drafter_cli.client.connect import OPTIONS
 from drafter_cli.commandline import Command, parse
-from drafter_cli.configuration import without_password
-from drafter_cli.connect import OPTIONS
 from drafter_cli.errors import UsageError
 
 COMMAND = Command("list", "", "", options=OPTIONS)

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
+from drafter_cli.client.connect import OPTIONS, connect, local_actor, missing_extra
 from drafter_cli.commandline import Command, parse
-from drafter_cli.connect import OPTIONS, connect, local_actor, missing_extra
 from drafter_cli.errors import EXIT_USAGE, UsageError
 
 COMMAND = Command("list", "", "", options=OPTIONS)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from drafter_cli import cache, fetched
+from drafter_cli.cache import drafters as cache
+from drafter_cli.cache import fetched
 from drafter_contracts.manifest import SCHEMA, Manifest, canonical
 from drafter_contracts.manifest import digest as digest_of
 from drafter_registry.errors import IntegrityError

@@ -8,9 +8,10 @@ import time
 
 import pytest
 
-from drafter_cli import file_digests, publishing
 from drafter_cli.errors import UsageError
-from drafter_cli.publishing import Plan, PlannedFile
+from drafter_cli.publishing import carry_out as publishing
+from drafter_cli.publishing import file_digests
+from drafter_cli.publishing.carry_out import Plan, PlannedFile
 from drafter_contracts.manifest import SCHEMA, FileRecord, Manifest
 from drafter_registry.documents import Published
 from drafter_registry.errors import BlobsMissingError, ConflictError, DigestError, IncompleteError, NotFoundError

@@ -9,11 +9,11 @@ import socket
 import msgspec
 import pytest
 
-from drafter_cli import upload
-from drafter_cli.configuration import read
+from drafter_cli.client import upload
+from drafter_cli.client.configuration import read
+from drafter_cli.client.http_client import TRIES
+from drafter_cli.client.remote import Remote
 from drafter_cli.errors import EXIT_UNREACHABLE, UnreachableError, UsageError, exit_code_of_error
-from drafter_cli.http_client import TRIES
-from drafter_cli.remote import Remote
 from drafter_registry import errors
 from drafter_registry.documents import (
     PROBLEM_TYPE,
@@ -395,7 +395,7 @@ def test_a_file_that_became_shorter_is_refused(scripted, remote, naps, content):
 
 
 def test_two_processes_do_not_continue_one_upload(scripted, remote, content, tmp_path):
-    from drafter_cli import upload_ledger
+    from drafter_cli.client import upload_ledger
 
     folder = str(tmp_path / "own-cache" / "uploads")
     with upload_ledger.held(folder, scripted.url, content[1]) as entry:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drafter_cli.errors import UsageError
-from drafter_cli.resolve_formats import text
+from drafter_cli.resolving.formats import text
 from drafter_contracts.engines.store import load_profile, releases
 from drafter_contracts.serving.config_file import merge
 from drafter_registry.documents import Resolution

@@ -2,8 +2,8 @@
 
 import pytest
 
+from drafter_cli.catalogue.version_view import render, render_difference, row
 from drafter_cli.terminal import Style
-from drafter_cli.version_view import render, render_difference, row
 from drafter_contracts.manifest import FileRecord, LayoutRecord, Manifest, TargetRecord
 from drafter_registry.documents import Change, Difference, Publication, VersionDocument, VersionSummary
 

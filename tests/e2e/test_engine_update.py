@@ -9,7 +9,7 @@ import zipfile
 import pytest
 from msgspec.structs import replace
 
-from drafter_cli import package_index
+from drafter_cli.engines import package_index
 from drafter_cli.main import main
 from drafter_contracts.engines.local import installation, kept
 from drafter_contracts.engines.store import load_profile, releases

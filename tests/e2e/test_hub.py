@@ -14,8 +14,9 @@ import pytest
 from huggingface_hub import constants
 from huggingface_hub.utils import close_session
 
-from drafter_cli import hub_headers, hub_source
 from drafter_cli.errors import UnreachableError, UsageError
+from drafter_cli.hub import headers as hub_headers
+from drafter_cli.hub import source as hub_source
 from drafter_contracts import limits
 from drafter_contracts.checkpoint.skeleton import write_skeleton
 from drafter_contracts.errors import CheckpointError

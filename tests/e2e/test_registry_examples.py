@@ -154,7 +154,7 @@ def test_every_secret_and_selector_is_there():
 
 @pytest.mark.parametrize("path", MANIFESTS, ids=os.path.basename)
 def test_settings_of_the_secret_are_settings(path):
-    from drafter_cli.configuration import KEYS
+    from drafter_cli.client.configuration import KEYS
 
     known = {key.variable for key in KEYS}
     for document in documents(path):

@@ -21,10 +21,11 @@ import msgspec
 import obstore  # noqa: F401
 import psycopg  # noqa: F401
 
-from drafter_cli import configuration, publishing
-from drafter_cli.connect import local_actor
-from drafter_cli.embedded import Embedded
-from drafter_cli.remote import Remote
+from drafter_cli.client import configuration
+from drafter_cli.client.connect import local_actor
+from drafter_cli.client.embedded import Embedded
+from drafter_cli.client.remote import Remote
+from drafter_cli.publishing import carry_out as publishing
 from drafter_contracts.manifest import Manifest
 from drafter_registry.errors import IncompleteError, MovedError, NotFoundError, RegistryError
 from drafter_registry.service.collect import collect

@@ -1,0 +1,1 @@
+"""Pulled drafters on this machine."""

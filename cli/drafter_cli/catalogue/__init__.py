@@ -1,0 +1,1 @@
+"""What is stored: looking, comparing, moving aliases, pulling."""

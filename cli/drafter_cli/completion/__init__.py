@@ -1,0 +1,1 @@
+"""All commands as data: shell completion and the reference page."""

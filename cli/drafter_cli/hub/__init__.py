@@ -1,0 +1,1 @@
+"""Drafters on the Hugging Face Hub."""

@@ -1,0 +1,1 @@
+"""From a drafter's directory to a version of a registry."""

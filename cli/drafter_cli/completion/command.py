@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from drafter_cli.commandline import Command, Parsed
+from drafter_cli.commandline import JSON, Command, Parsed
 from drafter_cli.errors import EXIT_OK, UsageError
-from drafter_cli.terminal import write
+from drafter_cli.terminal import write, write_json
 
 _SHELLS = ("bash", "zsh", "fish")
 
@@ -18,6 +18,7 @@ COMMANDS = {
             "key press."
         ),
         words=("SHELL",),
+        options=(JSON,),
         examples=(
             ('eval "$(drafters completion bash)"', "bash: in ~/.bashrc"),
             ("drafters completion zsh > ~/.zfunc/_drafters", "zsh: a directory of $fpath"),
@@ -38,5 +39,9 @@ def run(command: Command, parsed: Parsed) -> int:
         raise UsageError(f"there is no {command.name} for {shell!r}", f"one of {', '.join(_SHELLS)}")
     from drafter_cli.completion.scripts import SHELLS
 
-    write(SHELLS[shell]())
+    script = SHELLS[shell]()
+    if parsed.has("--json"):
+        write_json({"shell": shell, "script": script})
+    else:
+        write(script)
     return EXIT_OK

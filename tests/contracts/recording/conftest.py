@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,12 @@ from drafter_contracts.checkpoint.facts import TensorFact
 from drafter_contracts.checkpoint.facts_from import drafter_facts
 from drafter_contracts.manifest import FileRecord
 from drafter_contracts.serving.launch import TargetFacts
+
+#: Importable for the tests, which in importlib mode can import no file beside them.
+_PATH = Path(__file__).parent / "recorded_facts.py"
+_SPEC = importlib.util.spec_from_file_location("recorded_facts", _PATH)
+sys.modules["recorded_facts"] = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(sys.modules["recorded_facts"])
 
 CONFIGS = Path(__file__).parents[2] / "data" / "configs"
 H, N = 64, 31
@@ -131,6 +139,12 @@ def reading():
 def shapes():
     """Name to (config, tensors)."""
     return SHAPES
+
+
+@pytest.fixture
+def incident():
+    """Facts of the small EAGLE-3 drafter."""
+    return read(*SHAPES["eagle3"])
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Make the toy release importable under pytest's importlib mode."""
+"""Make the toy releases importable under pytest's importlib mode."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import importlib.util
 import os
 import sys
 
-_PATH = os.path.join(os.path.dirname(__file__), "toy.py")
-_SPEC = importlib.util.spec_from_file_location("scan_toy", _PATH)
-toy = importlib.util.module_from_spec(_SPEC)
-sys.modules["scan_toy"] = toy
-_SPEC.loader.exec_module(toy)
+for _name in ("toy", "toy_rules", "toy_runner", "toy_drafters"):
+    _path = os.path.join(os.path.dirname(__file__), f"{_name}.py")
+    _spec = importlib.util.spec_from_file_location(f"scan_{_name}", _path)
+    sys.modules[f"scan_{_name}"] = importlib.util.module_from_spec(_spec)
+    _spec.loader.exec_module(sys.modules[f"scan_{_name}"])

@@ -1,5 +1,6 @@
 """Completion, asked of the shell itself: what it offers after a key press."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -143,3 +144,10 @@ def test_the_evaluated_script_completes_in_an_interactive_shell(command, tmp_pat
 )
 def test_which_words_are_paths(word, expected):
     assert names_a_path(word) is expected
+
+
+def test_the_script_is_a_document_with_json(drafters):
+    done = drafters("completion", "bash", "--json")
+    document = json.loads(done.stdout)
+    assert document["shell"] == "bash"
+    assert document["script"].strip() == drafters("completion", "bash").stdout.strip()

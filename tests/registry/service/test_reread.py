@@ -57,6 +57,25 @@ def stored(registry, admin, listed):
     return run
 
 
+@one_kind
+@pytest.mark.parametrize(
+    ("types", "reading"),
+    [
+        ({}, "dspark-v4"),
+        ({"model_type": "deepseek_v4"}, "dspark-v4"),
+        ({"model_type": "deepseek_v41"}, "dspark-v41"),
+        ({"model_type": "wrapper", "text_model_type": "deepseek_v41"}, "dspark-v41"),
+    ],
+)
+def test_what_ids_mean_for_the_recorded_targets_type_is_read_as_the_publisher_read_it(
+    registry, skeleton, stored, types, reading
+):
+    config = {"eagle_config": None, "architectures": ["DSparkDraftModel"], "dspark_target_layer_ids": [3, 17, 30]}
+    manifest = stored(skeleton(config={**config, "block_size": 4}))
+    typed = msgspec.structs.replace(manifest, target=msgspec.structs.replace(manifest.target, **types))
+    assert reread(registry.blobs, typed).layout.numbering == reading
+
+
 class Reads:
     """A blob store that remembers which ranges were asked of it."""
 

@@ -197,7 +197,7 @@ class Shop:
     def __init__(self, folder, drafters, server=None):
         self.folder, self._drafters, self.server = folder, drafters, server
         self.data, self.cache = os.path.join(folder, "data"), os.path.join(folder, "cache")
-        self.target = os.path.join(folder, "target")
+        self.target = os.path.join(folder, "shop-target")
         os.mkdir(self.target)
         config = {
             "architectures": ["DeepseekV3ForCausalLM"],

@@ -33,6 +33,16 @@ def test_the_start_script_starts_only_what_its_manifest_allows(bench, path, draf
     assert bench.started is (drafter == "right")
 
 
+@pytest.mark.parametrize(("alias", "code"), [("prod", 17), ("other", 2)])
+def test_a_drafter_of_the_registry_is_served_or_nothing_is(bench, own_shop, path, alias, code):
+    own_shop.publish(own_shop.drafter(), "--steps", "3", "--topk", "1", "--draft-tokens", "4", "--alias", "prod")
+    variables = {name: value for name, value in own_shop.variables.items() if value is not None}
+    variables |= bench.variables("exit 17") | {"TARGET": own_shop.target, "DRAFTER": f"tiny@{alias}", "PATH": path}
+    done = run("serve-from-registry.sh", **variables)
+    assert done.returncode == code, done.stderr
+    assert bench.started is (code == 17)
+
+
 def test_the_release_check_answers_with_the_worst(bench, path):
     shutil.copy(os.path.join(EXAMPLES, "drafters-manifest.json"), bench.right)
     launch = bench.launch(bench.right)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from drafter_cli.layer_stack import ASCII, UNICODE, draw
-from drafter_cli.terminal import BOLD, DIM, GREEN, RED, YELLOW, Style, printable, wrap
+from drafter_cli.sheet import Sheet
+from drafter_cli.terminal import DIM, GREEN, RED, YELLOW, Style, printable, wrap
 from drafter_contracts.checkpoint.facts import (
     CONTRADICTORY,
     DECLARED,
@@ -19,7 +20,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from drafter_contracts.checkpoint.facts import DrafterFacts
 
-_LABEL = 14
 _COLOURS = {
     DECLARED: GREEN,
     PRODUCER_RULE: GREEN,
@@ -52,7 +52,7 @@ def render(
     """
     table = _Table(Style(on=color), width)
     depth = facts.target_layers if facts.target_layers is not None else target_layers
-    table.title(facts)
+    table.title(f"{facts.method} drafter", facts.path)
     _method(table, facts)
     _capture(table, facts)
     _shape(table, facts)
@@ -78,30 +78,8 @@ def render_json(facts: DrafterFacts) -> str:
     return msgspec.json.format(msgspec.json.encode(facts), indent=2).decode()
 
 
-class _Table:
-    """Lines of "label  value", values wrapped."""
-
-    def __init__(self, style: Style, width: int) -> None:
-        self.style = style
-        self.width = max(width, 40)
-        self.lines: list[str] = []
-
-    def title(self, facts: DrafterFacts) -> None:
-        """Method and path."""
-        self.lines.append(f"{self.style.paint(facts.method + ' drafter', BOLD)}  {printable(facts.path)}")
-
-    def section(self, name: str) -> None:
-        """A heading."""
-        self.lines += ["", self.style.paint(name, BOLD)]
-
-    def field(self, label: str, value: object, *codes: str) -> None:
-        """One fact; nothing if it is not known."""
-        if value is None or value == "":
-            return
-        indent = " " * (_LABEL + 2)
-        first, *rest = wrap(printable(str(value)), indent=indent, width=self.width).split("\n")
-        self.lines.append(f"  {label:<{_LABEL}}" + self.style.paint(first[len(indent) :], *codes))
-        self.lines += [indent + self.style.paint(line[len(indent) :], *codes) for line in rest]
+class _Table(Sheet):
+    """A sheet with lists, as wide as it is told."""
 
     def item(self, text: str, *codes: str) -> None:
         """One line of a list."""

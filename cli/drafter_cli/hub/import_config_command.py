@@ -15,6 +15,7 @@ from drafter_cli.publishing import options as publish_options
 from drafter_cli.publishing.carry_out import Plan
 from drafter_cli.publishing.files import Chosen
 from drafter_cli.publishing.view import View
+from drafter_contracts.errors import CheckpointError
 from drafter_contracts.manifest import read_manifest
 from drafter_contracts.recording.build import record
 
@@ -72,8 +73,18 @@ def run(command: Command, parsed: Parsed) -> int:  # noqa: ARG001 - every comman
         view.note(note)
     cache = os.path.abspath(os.path.expanduser(configuration.read(parsed).value("cache")))
     with tempfile.TemporaryDirectory(prefix="drafters-") as folder:
-        imported = hub_import.build(listing, folder, config=config, digests=os.path.join(cache, "digests"))
-        return _publish(parsed, view, listing, imported, folder)
+        try:
+            imported = hub_import.build(listing, folder, config=config, digests=os.path.join(cache, "digests"))
+            return _publish(parsed, view, listing, imported, folder)
+        except CheckpointError as error:
+            raise _where_it_is(error, folder, f"{listing.source}@{listing.commit}") from None
+
+
+def _where_it_is(error: CheckpointError, folder: str, place: str) -> CheckpointError:
+    """The error as somebody who never saw the folder can read it."""
+    told = (text.replace(folder, place) for text in (error.message, error.where, error.expected, error.actual))
+    message, where, expected, actual = told
+    return type(error)(message, where=where, expected=expected, actual=actual)
 
 
 def _places(parsed: Parsed) -> tuple[str, str]:

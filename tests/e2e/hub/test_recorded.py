@@ -115,3 +115,11 @@ def test_a_hub_that_hangs_up_is_unreachable(dry_run, monkeypatch, tmp_path):
     point_at(monkeypatch, "http://127.0.0.1:9", str(tmp_path / "hub"), offline=False)
     for command in ("publish", "import-config"):
         assert dry_run(command, f"hf://{REPOSITORY}").returncode == 6
+
+
+def test_a_fault_of_the_hubs_files_is_told_by_their_place(hub, drafter, dry_run):
+    hub.files["config.json"] = b"[1]"
+    done = dry_run("import-config", f"hf://{REPOSITORY}")
+    assert done.returncode == 7
+    told = json.loads(done.stdout)["error"]
+    assert told["where"] == f"hf://{REPOSITORY}@{COMMIT}/config.json"

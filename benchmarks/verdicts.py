@@ -51,7 +51,9 @@ def manifest() -> Manifest:
         name="kimi-eagle3",
         version="1.0.0",
         method="EAGLE3",
-        target=TargetRecord(architecture=KIMI, layers=LAYERS, hidden_size=WIDTH, vocab_size=VOCABULARY),
+        target=TargetRecord(
+            architecture=KIMI, layers=LAYERS, hidden_size=WIDTH, vocab_size=VOCABULARY, context_length=262144
+        ),
         layout=LayoutRecord(boundaries=(3, 31, 59)),
         recommended=Recommended(steps=3, topk=1, draft_tokens=4),
     )

@@ -7,7 +7,17 @@ import msgspec
 from drafter_contracts.engines.capture import lookup
 from drafter_contracts.engines.profile import FITTED
 from drafter_contracts.rules.captured import eager_taps, source_text
-from drafter_contracts.rules.rule import Rule, drafter, engine, quoted, release_names, switched_on, target_class, whole
+from drafter_contracts.rules.rule import (
+    Rule,
+    drafter,
+    engine,
+    on_record,
+    quoted,
+    release_names,
+    switched_on,
+    target_class,
+    whole,
+)
 from drafter_contracts.verdict import REFUSE, UNKNOWN, WARN, Finding
 
 TYPE_CHECKING = False
@@ -118,7 +128,8 @@ def fc_buffers(s: Situation) -> Outcome:
     if room is None:
         return None
     if room == len(got):
-        return ()
+        # Of a target that is only recorded the default was taken: its config may say another number.
+        return None if buffers.of == "target" and on_record(s) else ()
     return (
         Finding(
             "FC_BUFFERS",

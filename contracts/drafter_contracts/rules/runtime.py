@@ -8,7 +8,7 @@ from drafter_contracts.rules.captured import source_text
 from drafter_contracts.rules.rule import Rule, drafter, engine, given, on_record, option, whole
 from drafter_contracts.serving.speculation import page_size
 from drafter_contracts.serving.target import text_config
-from drafter_contracts.verdict import NOTE, REFUSE, UNKNOWN, WARN, Finding
+from drafter_contracts.verdict import REFUSE, UNKNOWN, WARN, Finding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def _unknown_context(s: Situation) -> Outcome:
     return (
         Finding(
             "CONTEXT",
-            NOTE,
+            UNKNOWN,
             f"{drafter(s)} has {own[0]} positions; how many the target has is not known",
             expected=f"at most {own[0]} served",
             actual="not recorded",

@@ -39,6 +39,7 @@ class Bench:
             layers=LAYERS,
             hidden_size=WIDTH,
             vocab_size=VOCABULARY,
+            context_length=262144,
         )
         layout = LayoutRecord(boundaries=boundaries)
         fields = {"name": "kimi-eagle3", "version": "1.0.0", "method": "EAGLE3", "target": target, "layout": layout}

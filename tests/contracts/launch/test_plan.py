@@ -233,7 +233,7 @@ def test_a_fault_that_the_targets_config_decides_is_undecided_without_it(bench):
     assert "ADVISORY" not in codes(without_it)
 
 
-@pytest.mark.parametrize(("positions", "severity"), [(None, "note"), (999_999, "refuse"), (1024, None)])
+@pytest.mark.parametrize(("positions", "severity"), [(None, "unknown"), (999_999, "refuse"), (1024, None)])
 def test_the_context_that_a_manifest_records_is_held_against_the_drafters_positions(bench, positions, severity):
     manifest = bench.manifest()
     target = msgspec.structs.replace(manifest.target, context_length=positions)
@@ -241,7 +241,7 @@ def test_the_context_that_a_manifest_records_is_held_against_the_drafters_positi
     assert [one.severity for one in made.verdict.findings if one.code == "CONTEXT"] == [severity] * (
         severity is not None
     )
-    assert made.resolved == (severity != "refuse")
+    assert made.resolved == (severity is None)
 
 
 def test_the_default_layout_is_reached_by_leaving_the_ids_out(bench):

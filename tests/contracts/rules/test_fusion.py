@@ -127,3 +127,11 @@ def test_buffers_sized_by_the_targets_config_are_doubted_until_an_override_reach
     scene.edit("target", config={})
     scene.graphs_on = False
     assert scene.verdict().decision == "allow"
+
+
+def test_a_target_that_is_only_recorded_does_not_say_how_many_states_its_config_makes_room_for(scene):
+    scene.buffers = {"EAGLE3": TapBuffers("target", ("num_aux_hidden_states", "3"))}
+    assert "FC_BUFFERS" in scene.verdict().checked
+    scene.edit("target", config={})
+    assert "FC_BUFFERS" not in scene.verdict().checked
+    assert scene.verdict().decision == "allow"

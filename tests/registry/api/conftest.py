@@ -148,6 +148,7 @@ def drafter(tmp_path):
     from drafter_contracts.recording.statement import Statement
 
     target = TargetRecord(model="org/target", architecture="LlamaForCausalLM", layers=32, hidden_size=8, vocab_size=64)
+    target = msgspec.structs.replace(target, context_length=4096)
 
     def make(name="tiny-eagle3", version="1.0.0", steps=3):
         directory = tmp_path / f"{name}-{version}-{steps}"

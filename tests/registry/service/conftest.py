@@ -110,6 +110,7 @@ def drafter(skeleton, listed, tmp_path):
     from drafter_contracts.recording.statement import Statement
 
     target = TargetRecord(model="org/target", architecture="LlamaForCausalLM", layers=32, hidden_size=8, vocab_size=64)
+    target = msgspec.structs.replace(target, context_length=4096)
 
     def make(name="tiny-eagle3", version="1.0.0", *, extra=None, steps=None, boundaries=(3, 17, 30), **shape):
         files = {**skeleton(**shape), **(extra or {})}

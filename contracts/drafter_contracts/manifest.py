@@ -21,6 +21,7 @@ from drafter_contracts.manifest_records import (
     LayoutRecord,
     Provenance,
     Recommended,
+    RenderRecord,
     StatedIds,
     TargetRecord,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "Manifest",
     "Provenance",
     "Recommended",
+    "RenderRecord",
     "StatedIds",
     "TargetRecord",
     "canonical",
@@ -66,6 +68,7 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
         acceptance: Measured acceptances.
         files: The drafter's files, sorted by path; empty for a manifest that lies beside them.
         provenance: Where it comes from.
+        render: Of which version these files are a render; None for a version itself. Never published.
     """
 
     schema: Literal["drafters.manifest.v1"]
@@ -79,6 +82,7 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
     acceptance: tuple[Acceptance, ...] = ()
     files: tuple[FileRecord, ...] = ()
     provenance: Provenance = Provenance()
+    render: RenderRecord | None = None
 
     def capture_layout(self) -> CaptureLayout | None:
         """The layout as a value, checked against the target's depth; None if none is recorded.

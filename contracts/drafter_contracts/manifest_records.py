@@ -207,6 +207,22 @@ class FileRecord(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
     header_sha256: Sha256 = ""
 
 
+class RenderRecord(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
+    """Says that these files are no published version but one, made ready for an engine release.
+
+    Attributes:
+        of: Digest of the version's manifest, "sha256:...".
+        engine: "sglang 0.5.23".
+        order: Order in which the blocks of the version's `fc` lie here; empty for its own.
+        changes: What was changed, one sentence each with its reason.
+    """
+
+    of: Annotated[str, msgspec.Meta(pattern="^sha256:[0-9a-f]{64}$")]
+    engine: Annotated[str, msgspec.Meta(min_length=1)]
+    order: tuple[Size, ...] = ()
+    changes: tuple[str, ...] = ()
+
+
 class Provenance(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
     """Where the drafter comes from.
 

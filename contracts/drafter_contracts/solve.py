@@ -38,6 +38,8 @@ class Solution(msgspec.Struct, frozen=True, omit_defaults=True):
         key: Dotted config key to write them to.
         default: Leaving every id key out works: the class's own default is the layout.
         graphs_off: Works only while CUDA graphs are off.
+        order: The release concatenates in another order than the layout's: its tap at place j is the layout's tap
+            `order[j]`, and the drafter serves once the blocks of its `fc` are put in that order. Empty: the same order.
         reason: Why there are none, or what the solution depends on.
     """
 
@@ -45,6 +47,7 @@ class Solution(msgspec.Struct, frozen=True, omit_defaults=True):
     key: str = ""
     default: bool = False
     graphs_off: bool = False
+    order: tuple[int, ...] = ()
     reason: str = ""
 
     @property

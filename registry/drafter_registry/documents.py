@@ -6,9 +6,12 @@ added within /v1; none is removed or changes its meaning.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from drafter_contracts.manifest import FileRecord, Manifest
+from drafter_contracts.rendering.records import UNCHANGED, WeightChange
 from drafter_contracts.verdict import Verdict
 from drafter_registry.errors import Fault
 
@@ -231,6 +234,7 @@ class ResolveRequest(Document, frozen=True, kw_only=True, forbid_unknown_fields=
         topk: `--speculative-eagle-topk`.
         draft_tokens: `--speculative-num-draft-tokens`.
         extra: More options of the launch, judged together with the flags ("--page-size", "64").
+        prefer: "flags" or "render": what is tried first where the drafter's config is not right for the release.
     """
 
     drafter: str
@@ -242,6 +246,7 @@ class ResolveRequest(Document, frozen=True, kw_only=True, forbid_unknown_fields=
     topk: int | None = None
     draft_tokens: int | None = None
     extra: tuple[str, ...] = ()
+    prefer: Literal["flags", "render"] = "flags"
 
 
 class Resolution(Document, frozen=True, kw_only=True):
@@ -256,6 +261,7 @@ class Resolution(Document, frozen=True, kw_only=True):
         flags: Arguments for that release, in order, unquoted.
         config: The drafter's config.json as this release must see it; None if the stored one is right.
         config_changes: What was changed in it, one sentence each.
+        weights: What must be changed of the weights.
         files: The files to fetch.
         manifest: The manifest.
         verdict: What the check of these flags says; None if no engine was asked for.
@@ -270,6 +276,7 @@ class Resolution(Document, frozen=True, kw_only=True):
     flags: tuple[str, ...] = ()
     config: dict[str, object] | None = None
     config_changes: tuple[str, ...] = ()
+    weights: WeightChange = UNCHANGED
     files: tuple[FileRecord, ...] = ()
     manifest: Manifest | None = None
     verdict: Verdict | None = None

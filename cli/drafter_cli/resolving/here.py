@@ -49,6 +49,7 @@ def resolve_here(asked: Asked, found: Fetched) -> Resolution:
         flags=made.flags,
         config=made.config,
         config_changes=made.config_changes,
+        weights=made.weights,
         files=manifest.files,
         manifest=manifest,
         verdict=made.verdict,

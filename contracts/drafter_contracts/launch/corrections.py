@@ -5,14 +5,16 @@ from __future__ import annotations
 import msgspec
 
 from drafter_contracts.checkpoint.facts_from import drafter_facts
+from drafter_contracts.launch.plan_records import FLAGS
+from drafter_contracts.rendering.records import UNCHANGED, WeightChange
 from drafter_contracts.rules.remedy import capture_switch, graphs_off_flag, override_document, own_solution
 from drafter_contracts.solve import serves, with_value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from drafter_contracts.checkpoint.facts import DrafterFacts
+    from drafter_contracts.checkpoint.facts import DrafterFacts, TensorFact
     from drafter_contracts.serving.launch import TargetFacts
     from drafter_contracts.situation import Situation
     from drafter_contracts.solve import Solution
@@ -26,6 +28,7 @@ class Correction(msgspec.Struct, frozen=True):
         overrides: Overrides of the configs to launch with, those of the launch included; None for no change.
         config: The drafter's config.json to use; None for its own.
         changes: What was changed in it.
+        weights: What to change of the weights.
         notices: What comes with it.
     """
 
@@ -33,6 +36,7 @@ class Correction(msgspec.Struct, frozen=True):
     overrides: dict[str, object] | None = None
     config: dict[str, object] | None = None
     changes: tuple[str, ...] = ()
+    weights: WeightChange = UNCHANGED
     notices: tuple[str, ...] = ()
 
 
@@ -43,8 +47,8 @@ def feeds(s: Situation) -> bool:
     return s.capture is not None and not s.capture_off and serves(s.capture, s.stated.layout)
 
 
-def corrections(s: Situation) -> Iterator[Correction]:
-    """Ways to make the release feed the stated layout, the checkpoint left alone first; none if no ids do."""
+def corrections(s: Situation, prefer: str = FLAGS) -> Iterator[Correction]:
+    """Ways to make the release feed the stated layout, what is preferred first; none if no ids do."""
     found = own_solution(s)
     if found is None or not found.found or s.drafter is None:
         return
@@ -52,11 +56,11 @@ def corrections(s: Situation) -> Iterator[Correction]:
     notices = (f"CUDA graphs are off: {found.reason}",) if found.graphs_off else ()
     if flags:  # the ids may be right already
         yield Correction(flags, notices=notices)
-    document = override_document(s, found)
+    document = override_document(s, found) if prefer == FLAGS else None
     if document is not None:
         yield Correction(flags, document, notices=notices)
     config, changes = _edited(s, found, s.drafter.config)
-    yield Correction(flags, None, config if changes else None, changes, notices)
+    yield Correction(flags, None, config if changes else None, changes, notices=notices)
 
 
 def _edited(s: Situation, found: Solution, config: dict[str, object]) -> tuple[dict[str, object], tuple[str, ...]]:
@@ -80,6 +84,12 @@ def _edited(s: Situation, found: Solution, config: dict[str, object]) -> tuple[d
     return edited, tuple(changes)
 
 
+def renamed(tensors: Sequence[TensorFact], names: Mapping[str, str]) -> tuple[TensorFact, ...]:
+    """Tensors under other names, sorted by name."""
+    found = (msgspec.structs.replace(tensor, name=names.get(tensor.name, tensor.name)) for tensor in tensors)
+    return tuple(sorted(found, key=lambda tensor: tensor.name))
+
+
 def without(config: dict[str, object], dotted: str) -> dict[str, object]:
     """A config without one dotted key; nested mappings on the way are copied."""
     first, _, rest = dotted.partition(".")
@@ -91,11 +101,13 @@ def without(config: dict[str, object], dotted: str) -> dict[str, object]:
     return {key: value for key, value in config.items() if key != first}
 
 
-def with_config(facts: DrafterFacts, config: dict[str, object], target: TargetFacts) -> DrafterFacts:
-    """A drafter's facts as its files say them with another config.json beside the same weights."""
+def seen_as(facts: DrafterFacts, correction: Correction, target: TargetFacts) -> DrafterFacts:
+    """A drafter's facts as its files say them once a correction is carried out."""
+    if correction.config is None and not correction.weights.renames:
+        return facts
     again = drafter_facts(
-        config,
-        facts.tensors,
+        facts.config if correction.config is None else correction.config,
+        renamed(facts.tensors, correction.weights.renames),
         path=facts.path,
         weights=facts.weights,
         target_layers=target.num_layers,

@@ -7,9 +7,10 @@ import msgspec
 from drafter_contracts import check
 from drafter_contracts.launch import numbers, options
 from drafter_contracts.launch.algorithm import algorithm_for, method_of, no_algorithm
-from drafter_contracts.launch.corrections import Correction, corrections, feeds, with_config
+from drafter_contracts.launch.corrections import Correction, corrections, feeds, seen_as
 from drafter_contracts.launch.plan_records import PATH_PLACEHOLDER, Plan, Wishes
 from drafter_contracts.launch.target_facts import as_launched, is_believed, target_of_record
+from drafter_contracts.rendering.reorder import reordered
 from drafter_contracts.serving.launch import Speculation
 from drafter_contracts.serving.speculation import WHAT
 from drafter_contracts.verdict import REFUSE, UNKNOWN, Finding, Verdict, conclude
@@ -43,7 +44,11 @@ class _Task(msgspec.Struct, frozen=True):
     extra: tuple[str, ...]
 
     def situation(
-        self, serving: ServingConfig, facts: DrafterFacts, speculation: Speculation | None = None
+        self,
+        serving: ServingConfig,
+        facts: DrafterFacts,
+        speculation: Speculation | None = None,
+        manifest: Manifest | None = None,
     ) -> Situation:
         """What the rules look at; `speculation` stands for one that the release's parser would not let through."""
         target, problem = as_launched(self.target, serving, self.profile)
@@ -57,20 +62,19 @@ class _Task(msgspec.Struct, frozen=True):
             drafter_name=self.name,
             target=target,
             target_problem=problem,
-            manifest=self.manifest,
+            manifest=manifest or self.manifest,
             advisories=self.advisories,
         )
 
     def attempt(self, flags: tuple[str, ...], correction: Correction = Correction()) -> _Attempt:  # noqa: B008 - frozen
         """These flags with a correction, read back and checked."""
-        facts = self.facts
-        if correction.config is not None:
-            facts = with_config(facts, correction.config, self.target)
+        facts = seen_as(self.facts, correction, self.target)
+        manifest = reordered(self.manifest, correction.weights.order)
         flags = (*flags, *correction.flags)
         if correction.overrides is not None:
             flags = (*flags, *options.override_flags(self.profile, correction.overrides))
         serving = options.read_launch(self.profile, (*self.extra, *flags), self.target.path)
-        situation = self.situation(serving, facts)
+        situation = self.situation(serving, facts, manifest=manifest)
         return _Attempt(flags, correction, situation, check.run(situation))
 
 
@@ -142,15 +146,15 @@ def plan(  # noqa: PLR0913 - one keyword per thing that decides
     if not served:
         return _unserved(task, algorithm, draft_path, others)
     flags = options.speculative_flags(profile, algorithm, draft_path or PATH_PLACEHOLDER, chosen)
-    return _finished(task, _best(task, flags), chosen, others)
+    return _finished(task, _best(task, flags, wishes.prefer), chosen, others)
 
 
-def _best(task: _Task, flags: tuple[str, ...]) -> _Attempt:
+def _best(task: _Task, flags: tuple[str, ...], prefer: str) -> _Attempt:
     """The launch as it is if that will do, else the first correction that does, else whatever is least wrong."""
     tried = [task.attempt(flags)]
     if tried[0].good or feeds(tried[0].situation):
         return tried[0]
-    for correction in corrections(tried[0].situation):
+    for correction in corrections(tried[0].situation, prefer):
         tried.append(task.attempt(flags, correction))
         if tried[-1].good:
             return tried[-1]
@@ -174,6 +178,7 @@ def _finished(task: _Task, best: _Attempt, chosen: numbers.Numbers, others: Othe
         best.flags,
         best.correction.config,
         best.correction.changes,
+        best.correction.weights,
         notices=_notices(task, best, chosen),
     )
 

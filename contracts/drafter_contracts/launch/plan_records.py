@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
+from drafter_contracts.rendering.records import UNCHANGED, WeightChange
 from drafter_contracts.verdict import ALLOW, UNKNOWN, WARN, Verdict
 
 #: Stands in the flags for the drafter's directory where the caller does not say one.
 PATH_PLACEHOLDER = "{drafter}"
+#: What is tried first where a drafter's config is not right for a release: its flags, or a render.
+FLAGS, RENDER = PREFERENCES = ("flags", "render")
 
 
 class Wishes(msgspec.Struct, frozen=True):
@@ -18,12 +21,14 @@ class Wishes(msgspec.Struct, frozen=True):
         topk: `--speculative-eagle-topk`.
         draft_tokens: `--speculative-num-draft-tokens`, the root included.
         extra: More options of the launch, judged together with the flags.
+        prefer: One of `PREFERENCES`.
     """
 
     steps: int | None = None
     topk: int | None = None
     draft_tokens: int | None = None
     extra: tuple[str, ...] = ()
+    prefer: str = FLAGS
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -35,7 +40,8 @@ class Plan(msgspec.Struct, frozen=True):
         flags: Arguments for that release, in order, unquoted. Later than the caller's own: the last of repeated
             options counts. Empty where nothing can be said in flags.
         config: The drafter's config.json as this release must see it; None if its own is right.
-        config_changes: What was changed in it, one sentence each.
+        config_changes: What was changed in it, one sentence each with its reason.
+        weights: What must be changed of the weights.
         missing: Options that this release insists on, and that neither caller nor drafter states.
         notices: What was taken on word, derived, or left to the release; one sentence each.
     """
@@ -45,6 +51,7 @@ class Plan(msgspec.Struct, frozen=True):
     flags: tuple[str, ...] = ()
     config: dict[str, object] | None = None
     config_changes: tuple[str, ...] = ()
+    weights: WeightChange = UNCHANGED
     missing: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
 
@@ -52,6 +59,11 @@ class Plan(msgspec.Struct, frozen=True):
     def resolved(self) -> bool:
         """Whether the check lets these flags pass."""
         return self.verdict.decision in {ALLOW, WARN}
+
+    @property
+    def rendered(self) -> bool:
+        """Whether the release must see other files than the drafter's own."""
+        return self.config is not None or self.weights.any
 
     @property
     def open(self) -> bool:

@@ -66,6 +66,7 @@ NAMES = {
     "provenance.revision": "the revision its files were taken from",
     "provenance.urls": "its links",
     "provenance.notes": "its notes",
+    "render": "the record of what it is a render of",
 }
 
 #: Dotted field to what follows for a launch, where that is not plain.

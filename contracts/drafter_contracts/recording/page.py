@@ -18,6 +18,7 @@ from drafter_contracts.manifest_records import (
     LayoutRecord,
     Provenance,
     Recommended,
+    RenderRecord,
     StatedIds,
     TargetRecord,
 )
@@ -35,6 +36,7 @@ _PARTS: tuple[tuple[str, type[msgspec.Struct]], ...] = (
     ("acceptance", Acceptance),
     ("files", FileRecord),
     ("provenance", Provenance),
+    ("render", RenderRecord),
 )
 _LISTS = ("acceptance", "files")
 

@@ -19,6 +19,7 @@ from drafter_contracts.launch.others import others
 from drafter_contracts.launch.plan import plan
 from drafter_contracts.launch.plan_records import PATH_PLACEHOLDER, Plan, Wishes
 from drafter_contracts.launch.target_facts import as_launched
+from drafter_contracts.rendering.records import UNCHANGED
 from drafter_contracts.rules import find_rule
 from drafter_contracts.serving.launch import ServingConfig
 from drafter_contracts.serving.read import read_serving
@@ -92,7 +93,7 @@ def _key(request: ResolveRequest) -> Key:
         InvalidError: No engine release, or a path that is none.
     """
     release = engines.read_engine(request.engine) if request.engine else ""
-    wishes = Wishes(request.steps, request.topk, request.draft_tokens, request.extra)
+    wishes = Wishes(request.steps, request.topk, request.draft_tokens, request.extra, request.prefer)
     if request.draft_path.startswith("-"):
         raise InvalidError("an engine would read this path as an option", faults=(Fault("/draft_path", "a path"),))
     return Key("", release, request.target, _digest(request.target_config), wishes)
@@ -173,6 +174,7 @@ def _resolution(row: Located, answer: Answer, draft_path: str) -> Resolution:
         flags=tuple(draft_path if flag == PATH_PLACEHOLDER and draft_path else flag for flag in flags),
         config=made.config if made is not None else None,
         config_changes=made.config_changes if made is not None else (),
+        weights=made.weights if made is not None else UNCHANGED,
         files=answer.manifest.files,
         manifest=answer.manifest,
         verdict=made.verdict if made is not None else None,

@@ -12,7 +12,7 @@ from drafter_contracts.checkpoint.facts import TensorFact
 from drafter_contracts.checkpoint.facts_from import drafter_facts
 from drafter_contracts.engines.profile import METHODS
 from drafter_contracts.engines.store import load_profile, releases
-from drafter_contracts.launch.corrections import with_config
+from drafter_contracts.launch.corrections import Correction, seen_as
 from drafter_contracts.launch.plan_records import Wishes
 from drafter_contracts.launch.target_facts import target_of_record
 from drafter_contracts.manifest import LayoutRecord, Recommended
@@ -69,7 +69,7 @@ def test_what_resolves_feeds_the_layout_when_its_flags_are_read_again(bench, rel
         assert made.config is None
         return
     target = target_of_record(manifest.target)
-    seen = facts if made.config is None else with_config(facts, made.config, target)
+    seen = seen_as(facts, Correction(config=made.config, weights=made.weights), target)
     again = bench.situation(release, manifest, seen, made.flags, target)
     assert not again.serving.arguments.problems
     assert serves(again.capture, again.stated.layout)

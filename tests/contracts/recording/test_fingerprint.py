@@ -26,6 +26,7 @@ FREE = {
     "layout.evidence",
     "recommended",
     "acceptance",
+    "render",
     "files",
     "provenance",
 }
@@ -172,6 +173,7 @@ UNTOUCHED = {
     "acceptance": [{"length": 2.5}],
     "files": [{"path": "a", "size": 1, "sha256": "0" * 64}],
     "provenance": {"producer": "p==1"},
+    "render": {"of": "sha256:" + "0" * 64, "engine": "sglang 0.5.9"},
 }
 
 

@@ -4,6 +4,9 @@ Every answer is proved by the forward rule: a candidate counts only if `effectiv
 The search is complete among id lists as long as the layout (a drafter's `fc` is sized by that length): each id
 must then arrive as one tap, so that it is the boundary less one of the rule's shifts (or that value less N, where
 the release wraps negative numbers), and of the order only the first id can matter.
+
+Where a release concatenates in another order than the layout's, it can still serve the drafter once the column blocks
+of `fc` are put in that order: `any_order` looks for that, too, and the forward rule proves the order like the ids.
 """
 
 from __future__ import annotations
@@ -80,7 +83,7 @@ def serves(effect: EffectiveCapture, layout: CaptureLayout) -> bool:
     )
 
 
-def solve(  # noqa: PLR0913 - one value per thing that decides, the last three by name
+def solve(  # noqa: PLR0913 - one value per thing that decides, the last five by name
     rule: CaptureMethod,
     reading: IdReading,
     graphs: GraphReplay | None,
@@ -92,6 +95,7 @@ def solve(  # noqa: PLR0913 - one value per thing that decides, the last three b
     target_model_type: str = "",
     architectures: Sequence[str] = (),
     config: Mapping[str, object] | None = None,
+    any_order: bool = False,
 ) -> Solution:
     """The ids that make a release feed `layout`.
 
@@ -107,16 +111,16 @@ def solve(  # noqa: PLR0913 - one value per thing that decides, the last three b
         architectures: The drafter's, for the same reason.
         config: The drafter's config, into which the ids would be written: what it says elsewhere may refuse or
             outrank them. None for an empty one.
+        any_order: Where nothing feeds the layout itself, look for what feeds its taps in another order
+            (`Solution.order`): in ascending order if that is possible.
 
     Returns:
         A solution that the forward rule confirms; otherwise one with `reason` set to what stands in the way.
     """
     moved = reading_shift(reading, target_model_type, architectures)
     problem = _Problem(rule, reading, graphs, layout, n, prefer, moved, dict(config or {}))
-    obstacle = _obstacle(rule, layout, n)
-    if obstacle:
-        return Solution(reason=obstacle)
-    return _search(problem, graphs_on=graphs_on)
+    found = _in_this_order(problem, graphs_on=graphs_on)
+    return found if found.found or not any_order else _in_another_order(problem, found, graphs_on=graphs_on)
 
 
 class _Problem(msgspec.Struct, frozen=True):
@@ -135,6 +139,48 @@ class _Problem(msgspec.Struct, frozen=True):
         """Whether the release feeds the layout with these ids, by the forward rule."""
         effect = effective_capture(self.rule, self.graphs, self.n, ids, graphs_on=graphs_on)
         return serves(effect, self.layout)
+
+
+def _in_this_order(p: _Problem, *, graphs_on: bool) -> Solution:
+    obstacle = _obstacle(p.rule, p.layout, p.n)
+    return Solution(reason=obstacle) if obstacle else _search(p, graphs_on=graphs_on)
+
+
+def _in_another_order(p: _Problem, plain: Solution, *, graphs_on: bool) -> Solution:
+    """What feeds the layout's taps in another order; `plain` says why nothing feeds them in their own."""
+    reason = ""
+    for order in _orders(p):
+        found = _in_this_order(msgspec.structs.replace(p, layout=in_order(p.layout, order)), graphs_on=graphs_on)
+        if found.found:
+            return msgspec.structs.replace(found, order=order, reason=found.reason or plain.reason)
+        reason = reason or found.reason
+    if reason in {"", plain.reason}:
+        return plain
+    return Solution(reason=f"{reason}, in whatever order the column blocks of fc are put")
+
+
+def in_order(layout: CaptureLayout, order: Sequence[int]) -> CaptureLayout:
+    """A layout with its tap `order[j]` at place j."""
+    widths = tuple(layout.widths[place] for place in order) if layout.widths else ()
+    return CaptureLayout(tuple(layout.taps[place] for place in order), widths, layout.norm)
+
+
+def _orders(p: _Problem) -> Iterator[tuple[int, ...]]:
+    """Every other order that the release might feed the taps in: ascending first, and alone unless order is given.
+
+    Of ids whose order is kept, guards and shifts see only whether they are sorted, and the first of them.
+    """
+    found = [_sorted_places(p.layout.boundaries)]
+    if p.rule.capture.order != "ascending":
+        for ids in _candidates(p.rule, p.layout.boundaries, p.n):
+            ordered = _sorted_places(ids)
+            found += [ordered, *((first, *(place for place in ordered if place != first)) for first in ordered)]
+    own = tuple(range(len(p.layout.taps)))
+    yield from (order for order in dict.fromkeys(found) if order != own)
+
+
+def _sorted_places(numbers: Sequence[int]) -> tuple[int, ...]:
+    return tuple(sorted(range(len(numbers)), key=numbers.__getitem__))
 
 
 def _search(p: _Problem, *, graphs_on: bool) -> Solution:

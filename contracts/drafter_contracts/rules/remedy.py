@@ -7,7 +7,7 @@ import msgspec
 from drafter_contracts.engines.capture import effective_capture, read_ids, reading_shift
 from drafter_contracts.errors import ProfileError
 from drafter_contracts.rules.rule import engine, quoted, release_names
-from drafter_contracts.solve import Solution, serves, solve
+from drafter_contracts.solve import Solution, in_order, serves, solve
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,12 +19,16 @@ if TYPE_CHECKING:
     Behaviour = tuple[CaptureMethod, IdReading, GraphReplay | None]
 
 OVERRIDE = "--json-model-override-args"
+#: From so many releases on, the nearest of them are named.
+_MANY = 3
 
 
 def solution(
     s: Situation, rule: CaptureMethod | None, reading: IdReading | None, replay: GraphReplay | None
 ) -> Solution | None:
-    """The ids with which a release feeds the stated layout; None if it has no hook or something is not known.
+    """The ids with which a release feeds the stated layout, in another order (`Solution.order`) where it must be.
+
+    None if it has no hook or something is not known.
 
     Args:
         s: The drafter, target and layout.
@@ -46,6 +50,7 @@ def solution(
         target_model_type=target.model_type,
         architectures=s.drafter.architectures if s.drafter is not None else (),
         config=s.draft_config,
+        any_order=True,
     )
 
 
@@ -66,10 +71,31 @@ def layout_remedy(s: Situation) -> str:
         here = f"{engine(s)} cannot capture for this target."
     elif not found.found:
         here = f"No ids work on {engine(s)}: {found.reason}."
+    elif found.order:
+        here = _render(s, found)
     else:
         here = _apply(s, found)
     elsewhere = "" if found is not None and found.found and not found.graphs_off else other_releases(s)
     return f"{here} {elsewhere}".strip()
+
+
+def _render(s: Situation, found: Solution) -> str:
+    """What to do where only the order of the taps stands in the way: a render, its `fc` in the release's order."""
+    if s.stated is None:
+        return ""
+    fed = in_order(s.stated.layout, found.order)
+    kind = "the ascending order" if fed.ascending else "the order"
+    release = s.profile.release if s.profile is not None else "V"
+    graphs = f", together with {graphs_off_flag(s)}" if found.graphs_off else ""
+    return (
+        f"No ids give {engine(s)} this order, only {kind} {', '.join(map(str, fed.boundaries))}. It serves the drafter "
+        f"with fc's column blocks permuted by a render: {_pull(s, release)}{graphs}."
+    )
+
+
+def _pull(s: Situation, release: str = "V") -> str:
+    """The command that writes a render for a release."""
+    return f"drafters pull REF --for {s.profile.engine if s.profile is not None else 'ENGINE'}=={release}"
 
 
 def _apply(s: Situation, found: Solution) -> str:
@@ -139,24 +165,51 @@ def override_document(s: Situation, found: Solution) -> dict[str, object] | None
     return {**s.serving.overrides, top: value}
 
 
+class _Way(msgspec.Struct, frozen=True):
+    """How releases feed the stated layout, in words; `render`: only with other weights than the drafter's own."""
+
+    render: bool
+    text: str
+
+
 def other_releases(s: Situation) -> str:
-    """Which other shipped releases feed the stated layout, and with what: one sentence, or ""."""
+    """Which other shipped releases feed the stated layout, with what, and the nearest of them; "" if nobody looked."""
     if s.stated is None or not s.elsewhere:
         return ""
-    known: dict[Behaviour, str] = {}
-    ways: dict[str, list[OtherRelease]] = {}
+    ways = _ways(s)
+    if not ways:
+        return "No other known release feeds this layout."
+    parts = [f"{release_names(s, others)} {way.text}" for way, others in ways.items()]
+    return f"Other releases that feed this layout: {'; '.join(parts)}.{_nearest(s, ways)}"
+
+
+def _ways(s: Situation) -> dict[_Way, list[OtherRelease]]:
+    """Ways to feed the stated layout and the releases of each, newest first; those that need a render come last."""
+    known: dict[Behaviour, _Way | None] = {}
+    ways: dict[_Way, list[OtherRelease]] = {}
     for other in reversed(s.elsewhere):
         behaviour = _behaviour(other)
         if behaviour is None or other.draft_class is None:
             continue
         if behaviour not in known:
             known[behaviour] = _way(s, *behaviour)
-        if known[behaviour]:
-            ways.setdefault(known[behaviour], []).append(other)
-    if not ways:
-        return "No other known release feeds this layout."
-    parts = [f"{release_names(s, others)} {way}" for way, others in ways.items()]
-    return f"Other releases that feed this layout: {'; '.join(parts)}."
+        way = known[behaviour]
+        if way is not None:
+            ways.setdefault(way, []).append(other)
+    return dict(sorted(ways.items(), key=lambda item: item[0].render))
+
+
+def _nearest(s: Situation, ways: dict[_Way, list[OtherRelease]]) -> str:
+    """The nearest older and newer release of those, as a sentence, where there is a choice."""
+    from drafter_contracts.engines.versions import version_key
+
+    releases = sorted((other.release for others in ways.values() for other in others), key=version_key)
+    if s.profile is None or len(releases) < _MANY:
+        return ""
+    own = version_key(s.profile.release)
+    older = [f"{release} (older)" for release in releases if version_key(release) < own][-1:]
+    newer = [f"{release} (newer)" for release in releases if version_key(release) > own][:1]
+    return f" The nearest: {', '.join((*older, *newer))}."
 
 
 def _behaviour(other: OtherRelease) -> Behaviour | None:
@@ -171,15 +224,18 @@ def _behaviour(other: OtherRelease) -> Behaviour | None:
     )
 
 
-def _way(s: Situation, rule: CaptureMethod, reading: IdReading, replay: GraphReplay | None) -> str:
-    """How a release that does this feeds the stated layout, or "" if it cannot."""
+def _way(s: Situation, rule: CaptureMethod, reading: IdReading, replay: GraphReplay | None) -> _Way | None:
+    """How a release that does this feeds the stated layout, or None if it cannot."""
     if _as_it_is(s, rule, reading, replay):
-        return "with the drafter's config as it is"
+        return _Way(False, "with the drafter's config as it is")
     found = solution(s, rule, reading, replay)
     if found is None or not found.found:
-        return ""
+        return None
     how = "without capture ids" if found.default else f"with {found.key} = {list(found.ids or ())}"
-    return f"{how} and CUDA graphs off" if found.graphs_off else how
+    how = f"{how} and CUDA graphs off" if found.graphs_off else how
+    return (
+        _Way(True, f"{how}, fc's column blocks permuted by a render: {_pull(s)}") if found.order else _Way(False, how)
+    )
 
 
 def _as_it_is(s: Situation, rule: CaptureMethod, reading: IdReading, replay: GraphReplay | None) -> bool:

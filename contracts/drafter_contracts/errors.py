@@ -81,6 +81,12 @@ class ManifestError(InputError):
     code = "MANIFEST_INVALID"
 
 
+class LockError(InputError):
+    """A lock file that does not follow its schema, or that was changed after it was written."""
+
+    code = "LOCK_INVALID"
+
+
 class LaunchError(InputError):
     """A launch command that cannot be read."""
 

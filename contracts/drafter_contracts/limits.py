@@ -10,6 +10,8 @@ index_max_bytes = 16 * 1024 * 1024
 config_max_bytes = 1024 * 1024
 #: Largest drafters-manifest.json read, bytes.
 manifest_max_bytes = 1024 * 1024
+#: Largest drafters.lock read, bytes.
+lock_max_bytes = 1024 * 1024
 #: Largest `--config` file of a launch read, bytes.
 launch_config_max_bytes = 1024 * 1024
 #: Most decoder layers a target may have (loop models included).

@@ -1,0 +1,1 @@
+"""Lock files: one resolved launch, written down, so that a later start can be held against it. Pure."""

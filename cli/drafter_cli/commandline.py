@@ -21,6 +21,7 @@ class Option(msgspec.Struct, frozen=True):
         short: One-letter form, e.g. "-o", or "".
         choices: Accepted values, empty for any.
         many: Whether it takes every argument up to the next option, and adds up where it is repeated.
+        inline: Name of the value that a switch may have after "=", as in `--locked=FILE`; "" if it has none.
     """
 
     name: str
@@ -29,6 +30,13 @@ class Option(msgspec.Struct, frozen=True):
     short: str = ""
     choices: tuple[str, ...] = ()
     many: bool = False
+    inline: str = ""
+
+    @property
+    def shown(self) -> str:
+        """As it is written in a command's help: "-o, --output FILE", "--locked[=FILE]"."""
+        names = f"{self.short}, {self.name}" if self.short else self.name
+        return f"{names} {self.metavar}" if self.metavar else f"{names}[={self.inline}]" if self.inline else names
 
 
 class Command(msgspec.Struct, frozen=True):
@@ -119,9 +127,10 @@ def parse(command: Command, argv: list[str]) -> Parsed:
         name, equals, inline = argument.partition("=")
         option = _find(command, name)
         if not option.metavar:
-            if equals:
-                raise UsageError(f"{name} takes no value", f"write {name} alone")
-            values[option.name] = ""
+            if equals and not (option.inline and inline):
+                what = f"{name} needs a value after =" if option.inline else f"{name} takes no value"
+                raise UsageError(what, f"write {name} alone")
+            values[option.name] = inline
             continue
         if not equals and position == len(own):
             raise UsageError(f"{name} needs a value", f"{name} {option.metavar}")
@@ -202,8 +211,7 @@ def help_text(command: Command) -> str:
     """The command's help: usage, what it does, its options and examples."""
     lines = [f"usage: {usage(command)}", "", command.description, "", "options:"]
     for option in (*command.options, HELP):
-        left = f"{option.short}, {option.name}" if option.short else option.name
-        left = f"{left} {option.metavar}" if option.metavar else left
+        left = option.shown
         lines.append(f"  {left:<24} {option.help}" if len(left) <= 24 else f"  {left}\n  {'':<24} {option.help}")
     if command.examples:
         lines += ["", "examples:"]

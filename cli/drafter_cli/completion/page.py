@@ -36,9 +36,7 @@ def _anchor(command: Command) -> str:
 
 def _section(command: Command) -> str:
     options = "\n".join(
-        f"| `{', '.join(filter(None, (one.short, one.name)))}{' ' + _cell(one.metavar) if one.metavar else ''}` "
-        f"| {_cell(_sentence(one.help, one.choices))} |"
-        for one in (*command.options, HELP)
+        f"| `{_cell(one.shown)}` | {_cell(_sentence(one.help, one.choices))} |" for one in (*command.options, HELP)
     )
     text = f"## drafters {command.name}\n\n```\n{usage(command)}\n```\n\n{command.description}\n\n"
     text += f"| Option | |\n|---|---|\n{options}\n"

@@ -51,8 +51,10 @@ def differences(before: Lock, after: Lock) -> tuple[LockChange, ...]:
     if not before.engine.same(after.engine):
         found.append(LockChange("engine", _engine(before.engine), _engine(after.engine)))
     old, new = before.drafter.files, after.drafter.files
-    for path in sorted({*old, *new}):
-        found.append(LockChange(f"drafter.files: {path}", old.get(path, "not there"), new.get(path, "not there")))
+    found += [
+        LockChange(f"drafter.files: {path}", old.get(path, "not there"), new.get(path, "not there"))
+        for path in sorted({*old, *new})
+    ]
     return tuple(change for change in found if change.before != change.after)
 
 

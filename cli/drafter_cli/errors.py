@@ -4,6 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from drafter_contracts.verdict import Verdict
     from drafter_registry.errors import Fault, RegistryError
 
 #: The launch may start, or the command did what it was asked.
@@ -97,6 +98,19 @@ class UnreachableError(UsageError):
     """Somebody else's service does not answer."""
 
 
+class IncompatibleError(Exception):
+    """A launch that must not start, with the verdict that says why.
+
+    Args:
+        verdict: What was found; its decision is "refuse" or "unknown".
+        told: The verdict as text.
+    """
+
+    def __init__(self, verdict: Verdict, told: str) -> None:
+        super().__init__(told)
+        self.verdict = verdict
+
+
 class OutputError(UsageError):
     """Standard output cannot be written: a full disk, say. Whoever asked does not get the answer."""
 
@@ -112,6 +126,8 @@ def exit_code_of_error(error: BaseException) -> int:
         return EXIT_UNREACHABLE
     if isinstance(error, UsageError):
         return EXIT_USAGE
+    if isinstance(error, IncompatibleError):
+        return exit_code_of_decision(error.verdict.decision)
     if isinstance(error, KeyboardInterrupt):
         return EXIT_INTERRUPTED
     from drafter_contracts.errors import ContractsError

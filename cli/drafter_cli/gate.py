@@ -55,16 +55,39 @@ class Drafter(msgspec.Struct, frozen=True):
     problem: str = ""
 
 
-def judge(request: Request) -> Verdict:
-    """The verdict on a request.
+class Judged(msgspec.Struct, frozen=True):
+    """A verdict, and what it rests on.
+
+    Attributes:
+        verdict: The verdict.
+        engine: The engine; None for a command that is no launch as far as can be read.
+        situation: Everything that the rules looked at; None likewise.
+    """
+
+    verdict: Verdict
+    engine: Engine | None = None
+    situation: Situation | None = None
+
+
+def judge(request: Request, engine: Engine | None = None) -> Verdict:
+    """The verdict on a request; arguments and errors as of `look`."""
+    return look(request, engine).verdict
+
+
+def look(request: Request, engine: Engine | None = None) -> Judged:
+    """The verdict on a request, and what it rests on.
+
+    Args:
+        request: What is asked.
+        engine: The engine that the launch would run, where it has been read already.
 
     Raises:
         InputError: The launch, a layout option or a manifest cannot be read.
     """
     invocation = _with_surroundings(read_invocation(request.launch))
     if not invocation.entry:
-        return _unreadable(invocation)
-    engine = read_engine(request, invocation)
+        return Judged(_unreadable(invocation))
+    engine = engine or read_engine(request, invocation)
     situation = read_situation(request, invocation, engine)
     verdict = check.run(situation)
     if verdict.decision == REFUSE and engine.profile is not None:
@@ -72,7 +95,8 @@ def judge(request: Request) -> Verdict:
 
         # Whether another release could serve this drafter is worth a look at all the others only now.
         verdict = check.run(msgspec.structs.replace(situation, elsewhere=others(situation, ENGINE, engine.release)))
-    return msgspec.structs.replace(verdict, context=_context(verdict, request, engine, situation))
+    verdict = msgspec.structs.replace(verdict, context=_context(verdict, request, engine, situation))
+    return Judged(verdict, engine, situation)
 
 
 def _with_surroundings(invocation: Invocation) -> Invocation:
@@ -128,7 +152,7 @@ def read_situation(request: Request, invocation: Invocation, engine: Engine) -> 
 def _read_target(
     request: Request, serving: ServingConfig, profile: Profile | None, *, with_tokenizer: bool = False
 ) -> tuple[TargetFacts | None, str]:
-    path = _in_launch_directory(request.target or serving.target_path, serving)
+    path = target_path(request, serving)
     if not path or not (serving.speculation.algorithm or request.target):
         return None, "the launch names no target" if not path else ""
     revision = "" if request.target else serving.target_revision
@@ -151,9 +175,7 @@ def _read_drafter(request: Request, serving: ServingConfig, target: TargetFacts 
     asked = request.drafter or serving.speculation.draft_path
     if not asked:
         return Drafter()
-    path = _in_launch_directory(asked, serving)
-    revision = "" if request.drafter else serving.speculation.draft_revision
-    directory = find(path, revision, environment=serving.invocation.environment or None)
+    directory = drafter_directory(request, serving)
     called = request.called or asked
     if directory is None:
         return Drafter(called, problem=f"{asked} is neither a directory nor in this machine's Hub cache")
@@ -169,6 +191,18 @@ def _read_drafter(request: Request, serving: ServingConfig, target: TargetFacts 
     except CheckpointError as error:
         return Drafter(called, directory, problem=error.diagnostics())
     return Drafter(called, directory, facts)
+
+
+def target_path(request: Request, serving: ServingConfig) -> str:
+    """Path or Hub id of the target, as it is found from here; "" if nothing names one."""
+    return _in_launch_directory(request.target or serving.target_path, serving)
+
+
+def drafter_directory(request: Request, serving: ServingConfig) -> str | None:
+    """Where the files of the drafter that is judged lie on this machine; None if they do not."""
+    path = _in_launch_directory(request.drafter or serving.speculation.draft_path, serving)
+    revision = "" if request.drafter else serving.speculation.draft_revision
+    return find(path, revision, environment=serving.invocation.environment or None)
 
 
 def _other_drafter(request: Request, serving: ServingConfig, drafter: Drafter) -> str | None:

@@ -7,6 +7,13 @@ import msgspec
 from drafter_cli.commandline import JSON, Option, Parsed
 from drafter_cli.errors import UsageError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from drafter_contracts.verdict import Verdict
+
+#: The lock file that is meant where none is named: in the working directory.
+LOCK_NAME = "drafters.lock"
+
 OPTIONS = (
     Option(
         "--engine",
@@ -19,6 +26,10 @@ OPTIONS = (
     Option("--boundaries", "the layout trained on, as boundaries, in concatenation order: 3,31,59", "LIST"),
     Option("--output-ids", "the same as output ids (-1 is the embedding): 2,30,58", "LIST"),
     Option("--manifest", "the drafter's manifest; default: drafters-manifest.json beside its weights", "FILE"),
+    Option(
+        "--locked", "hold all of it against drafters.lock (or FILE), offline, and refuse what drifted", inline="FILE"
+    ),
+    Option("--verify", "with --locked: read every byte of the drafter again, whatever is remembered"),
     JSON,
 )
 
@@ -32,12 +43,15 @@ class Request(msgspec.Struct, frozen=True):
         called: What the caller calls that drafter, if not so: a reference whose files were fetched; else "".
         engine: Release, e.g. "0.5.9"; "" for the one installed in the launch's interpreter.
         engine_path: Where the engine is, instead of a release; "" for that installation.
+        engine_called: How to say where that path was taken from; "" for the option.
         target: Directory or Hub id of the target; "" for the launch's own model path.
         boundaries: The layout trained on, if it was stated by option; else None.
         option: That option as written ("--output-ids 2,30,58"), for the output.
         manifest: File to read as the manifest; "" for the one beside the weights.
         may_scan: Whether the engine's files may be scanned where no known profile fits them.
         quiet: Whether nothing but the verdict may be written: standard error holds one document.
+        lock: Lock file that the launch is held against, or "".
+        verify: Whether the drafter's bytes are read again for that.
     """
 
     launch: tuple[str, ...]
@@ -45,23 +59,28 @@ class Request(msgspec.Struct, frozen=True):
     called: str = ""
     engine: str = ""
     engine_path: str = ""
+    engine_called: str = ""
     target: str = ""
     boundaries: tuple[int, ...] | None = None
     option: str = ""
     manifest: str = ""
     may_scan: bool = True
     quiet: bool = False
+    lock: str = ""
+    verify: bool = False
 
 
 def request(parsed: Parsed) -> Request:
     """The request that a command line makes.
 
     Raises:
-        UsageError: No launch command, an engine or a list that cannot be read, or two statements of one layout.
+        UsageError: No launch command, an engine or a list that cannot be read, two statements of one layout, or a lock
+            and something that it states itself.
     """
     if not parsed.launch:
         raise UsageError("no launch command", "it comes last: -- python -m sglang.launch_server ...")
     boundaries, option = _stated(parsed)
+    lock = _lock(parsed)
     engine = parsed.value("--engine") if parsed.has("--engine") else None
     path = engine if engine is not None and is_path(engine) else ""
     return Request(
@@ -74,7 +93,42 @@ def request(parsed: Parsed) -> Request:
         option=option,
         manifest=parsed.value("--manifest"),
         may_scan=not parsed.has("--no-scan"),
+        lock=lock,
+        verify=parsed.has("--verify"),
     )
+
+
+def _lock(parsed: Parsed) -> str:
+    """The lock file, or ""; the contract comes from it alone.
+
+    Raises:
+        UsageError: Options that do not go with it.
+    """
+    if not parsed.has("--locked"):
+        if parsed.has("--verify"):
+            raise UsageError("--verify is for locked launches", "write --locked --verify")
+        return ""
+    for name in ("--boundaries", "--output-ids", "--manifest"):
+        if parsed.has(name):
+            raise UsageError(f"--locked and {name} state the same thing", "give one of them")
+    return parsed.value("--locked") or LOCK_NAME
+
+
+def judged(asked: Request) -> Verdict:
+    """The verdict on a request, held against a lock if it names one.
+
+    Raises:
+        UsageError: Something that it names is not there.
+        RegistryError: The drafter is named by reference, and the registry does not give it.
+        InputError: The launch, a layout option, a manifest or the lock cannot be read.
+    """
+    if asked.lock:
+        from drafter_cli.locking.start import judge_locked
+
+        return judge_locked(asked)
+    from drafter_cli.gate import judge
+
+    return judge(with_drafter_here(asked))
 
 
 def with_drafter_here(asked: Request) -> Request:

@@ -8,8 +8,9 @@ import sys
 from msgspec.structs import replace
 
 from drafter_cli.commandline import Command, Option, Parsed
-from drafter_cli.errors import EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND, EXIT_OK, UsageError, exit_code_of_decision
-from drafter_cli.gate_options import OPTIONS, request, with_drafter_here
+from drafter_cli.errors import EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND, EXIT_OK, exit_code_of_decision
+from drafter_cli.gate_options import OPTIONS, judged, request
+from drafter_cli.guard_mode import MODE_VARIABLE, MODES, OFF, WARN, mode_of
 from drafter_cli.terminal import Style, colours, write, write_json
 
 TYPE_CHECKING = False
@@ -18,10 +19,6 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from drafter_cli.gate_options import Request
-
-ENFORCE, WARN, OFF = "enforce", "warn", "off"
-MODES = (ENFORCE, WARN, OFF)
-MODE_VARIABLE = "DRAFTERS_GUARD"
 
 COMMANDS = {
     "guard": Command(
@@ -49,6 +46,7 @@ COMMANDS = {
                 "drafters guard -- python -m sglang.launch_server --model-path ...",
                 "in front of the launch, in a script",
             ),
+            ("drafters guard --locked -- python -m sglang.launch_server ...", "only as drafters.lock says, offline"),
             (f"{MODE_VARIABLE}=warn drafters guard -- sglang serve ...", "a trial period: never stops a launch"),
         ),
         launch=True,
@@ -58,7 +56,7 @@ COMMANDS = {
 
 def run(command: Command, parsed: Parsed) -> int:  # noqa: ARG001 - every command has this signature
     """Become the launch, or return the exit code that says why not."""
-    mode = _mode(parsed)
+    mode = mode_of(parsed.value("--mode"))
     if mode == OFF and parsed.launch:
         return become(parsed.launch)
     asked = request(parsed)
@@ -85,30 +83,18 @@ def run(command: Command, parsed: Parsed) -> int:  # noqa: ARG001 - every comman
     return code
 
 
-def _mode(parsed: Parsed) -> str:
-    """The mode: option before environment before the default.
-
-    Raises:
-        UsageError: The environment names no mode: a guard that misreads its own switch must not let things pass.
-    """
-    mode = parsed.value("--mode") or os.environ.get(MODE_VARIABLE, "") or ENFORCE
-    if mode not in MODES:
-        raise UsageError(f"{MODE_VARIABLE} is {mode!r}", f"one of {', '.join(MODES)}")
-    return mode
-
-
 def _decide(asked: Request, *, as_json: bool) -> tuple[bool, int]:
     """Whether the launch may start, and the exit code if not. The verdict goes to stderr: stdout is the launch's."""
     from drafter_cli.plain_launch import speaks_of_speculation
 
-    if not speaks_of_speculation(asked.launch):
+    # A lock is of a launch that speculates: one that does not has lost its flags.
+    if not asked.lock and not speaks_of_speculation(asked.launch):
         if asked.drafter and not as_json:
             write(f"drafters guard: the launch does not speculate: {asked.drafter} is not loaded", to_stderr=True)
         return True, EXIT_OK
-    from drafter_cli.gate import judge
     from drafter_cli.verdict_view import document, render
 
-    verdict = judge(with_drafter_here(asked))
+    verdict = judged(asked)
     if as_json:
         write_json(document(verdict), to_stderr=True)
     else:

@@ -53,7 +53,9 @@ def read_engine(request: Request, invocation: Invocation) -> Engine:
         ProfileError: `--engine` names a file that is no profile.
     """
     if request.engine_path:
-        return engine_at_path(request.engine_path, may_scan=request.may_scan, quiet=request.quiet)
+        return engine_at_path(
+            request.engine_path, called=request.engine_called, may_scan=request.may_scan, quiet=request.quiet
+        )
     if request.engine:
         return _by_release(request.engine, "option --engine", "")
     from drafter_contracts.serving.installed import find_engine
@@ -69,11 +71,12 @@ def read_engine(request: Request, invocation: Invocation) -> Engine:
     return Engine("", why, None)
 
 
-def engine_at_path(path: str, *, may_scan: bool = True, quiet: bool = False) -> Engine:
+def engine_at_path(path: str, *, called: str = "", may_scan: bool = True, quiet: bool = False) -> Engine:
     """The engine that somebody names by its place.
 
     Args:
         path: An environment, a directory of packages, a checkout, the package itself, a wheel, or a profile's file.
+        called: How to say where it was named; "" for the option.
         may_scan: Whether to derive a profile where none fits.
         quiet: Say nothing on standard error.
 
@@ -83,7 +86,7 @@ def engine_at_path(path: str, *, may_scan: bool = True, quiet: bool = False) -> 
     """
     from drafter_cli.errors import UsageError
 
-    taken_from = f"option --engine {path}"
+    taken_from = called or f"option --engine {path}"
     if not os.path.exists(path):
         raise UsageError(f"{path} does not exist", "name an environment, a source tree, a wheel, or a profile's file")
     if path.endswith(".json"):

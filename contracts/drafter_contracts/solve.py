@@ -21,8 +21,9 @@ from drafter_contracts.engines.capture import (
     effective_capture,
     read_ids,
     reading_shift,
+    requested_boundaries,
 )
-from drafter_contracts.engines.profile import BROKEN, FITTED, CaptureMethod, GraphReplay, IdReading
+from drafter_contracts.engines.profile import BROKEN, FITTED, CaptureMethod, GraphReplay, Guard, IdReading
 from drafter_contracts.layout import FINAL_NORM, RESIDUAL, STATES, STREAMS, CaptureLayout, Tap
 
 TYPE_CHECKING = False
@@ -39,7 +40,7 @@ class Solution(msgspec.Struct, frozen=True, omit_defaults=True):
     Attributes:
         ids: Ids to write at `key`; None where the key must be left out (`default`) or nothing works.
         key: Dotted config key to write them to.
-        default: Leaving every id key out works: the class's own default is the layout.
+        default: Leaving every id key out works: what the release captures without ids is the layout.
         graphs_off: Works only while CUDA graphs are off.
         order: The release concatenates in another order than the layout's: its tap at place j is the layout's tap
             `order[j]`, and the drafter serves once the blocks of its `fc` are put in that order. Empty: the same order.
@@ -137,12 +138,14 @@ class _Problem(msgspec.Struct, frozen=True):
 
     def works(self, ids: Sequence[int] | None, *, graphs_on: bool) -> bool:
         """Whether the release feeds the layout with these ids, by the forward rule."""
+        if ids is not None and not self.rule.shifts:  # a setter that takes none
+            return False
         effect = effective_capture(self.rule, self.graphs, self.n, ids, graphs_on=graphs_on)
         return serves(effect, self.layout)
 
 
 def _in_this_order(p: _Problem, *, graphs_on: bool) -> Solution:
-    obstacle = _obstacle(p.rule, p.layout, p.n)
+    obstacle = _unread(p.reading) or _obstacle(p.rule, p.layout, p.n)
     return Solution(reason=obstacle) if obstacle else _search(p, graphs_on=graphs_on)
 
 
@@ -191,10 +194,11 @@ def _search(p: _Problem, *, graphs_on: bool) -> Solution:
         key = next((key for key in keys if _reads_back(p, key, written)), "")
         if key and p.works(ids, graphs_on=graphs_on):
             return Solution(written, key)
-    if p.reading.missing == "default" and p.rule.default is not None and p.works(None, graphs_on=graphs_on):
-        return Solution(default=True, reason="the class's own default is this layout")
+    without = _without_ids(p, graphs_on=graphs_on)
+    if without:
+        return Solution(default=True, reason=without)
     if not graphs_on or p.graphs is None or p.graphs.ids == "same":
-        return Solution(reason=_no_ids(p.rule, p.reading, p.layout))
+        return Solution(reason=_no_ids(p))
     eager = _search(p, graphs_on=False)
     if not eager.found:
         return eager
@@ -202,6 +206,17 @@ def _search(p: _Problem, *, graphs_on: bool) -> Solution:
     if p.graphs.ids != "default":
         why = p.graphs.reason or "it cannot be told what CUDA-graph replay captures"
     return Solution(eager.ids, eager.key, eager.default, graphs_off=True, reason=why)
+
+
+def _without_ids(p: _Problem, *, graphs_on: bool) -> str:
+    """Why the layout is fed without any ids in the config, or "" if it is not."""
+    if p.reading.missing == "default" and p.rule.default is not None and p.works(None, graphs_on=graphs_on):
+        return "the class's own default is this layout"
+    if p.reading.missing == "formula":
+        ids, _, error = read_ids(msgspec.structs.replace(p.reading, keys=()), p.config, n=p.n)
+        if ids is not None and not error and p.works([i + p.moved for i in ids], graphs_on=graphs_on):
+            return "the layers that the release spreads over the target's depth are this layout"
+    return ""
 
 
 def _replay_stands_in_the_way(
@@ -226,6 +241,12 @@ def with_value(config: Mapping[str, object], dotted: str, value: object) -> dict
     child = config.get(first)
     inner = with_value(child if isinstance(child, dict) else {}, rest, value) if rest else value
     return {**config, first: inner}
+
+
+def _unread(reading: IdReading) -> str:
+    if reading.status == FITTED:
+        return ""
+    return f"how this release reads the capture ids could not be derived: {reading.reason}"
 
 
 def _obstacle(rule: CaptureMethod, layout: CaptureLayout, n: int) -> str:
@@ -275,20 +296,27 @@ def _candidates(rule: CaptureMethod, boundaries: Sequence[int], n: int) -> Itera
             yield (first, *rest)
 
 
-def _no_ids(rule: CaptureMethod, reading: IdReading, layout: CaptureLayout) -> str:
+def _no_ids(p: _Problem) -> str:
     """Why no id list works although every boundary alone can be captured."""
-    if not reading.keys:
+    if not p.reading.keys:
         return "this release reads no capture ids from the drafter's config; its default layers are always used"
     tried = []
-    for shift in rule.shifts:
-        ids = tuple(b - shift.add for b in layout.boundaries)
-        text = f"ids {list(ids)} would need the rule 'add {shift.add} when {shift.when}'"
-        low, high = reading.range_low, reading.range_high
-        if shift.when != "always" or len(rule.shifts) > 1:
-            text += ", which does not apply to them in any order"
-        elif low is not None or high:
-            text += f", but ids outside {low}..{high or 'any'} are refused"
-        else:
-            text += ", but the setter refuses them"
-        tried.append(text)
+    for shift in p.rule.shifts:
+        ids = tuple(b - shift.add for b in p.layout.boundaries)
+        written = [i - p.moved for i in ids]
+        tried.append(f"ids {written} would need the rule 'add {shift.add} when {shift.when}'{_why_not(p, ids)}")
     return "no ids give these layers: " + "; ".join(dict.fromkeys(tried))
+
+
+def _why_not(p: _Problem, ids: tuple[int, ...]) -> str:
+    """Why these ids, as the setter would see them, are not the answer."""
+    low, high = p.reading.range_low, p.reading.range_high
+    alone = msgspec.structs.replace(p, config={})
+    if not any(_reads_back(alone, key, tuple(i - p.moved for i in ids)) for key in p.reading.keys):
+        return f", but ids outside {'any' if low is None else low}..{high or 'any'} are refused"
+    asked = requested_boundaries(p.rule, p.n, ids)
+    if isinstance(asked, Guard):
+        return f", but the setter refuses them: {asked.error} when {asked.when}"
+    if sorted(asked) != sorted(p.layout.boundaries):
+        return ", which does not apply to them in any order"
+    return f", but what else is at {' and '.join(p.reading.keys)} of the drafter's config is read first or refused"

@@ -21,7 +21,7 @@ from drafter_contracts.engines.profile import (
 )
 from drafter_contracts.engines.store import load_profile, releases
 from drafter_contracts.layout import CaptureLayout, Tap, layout_from_boundaries
-from drafter_contracts.solve import serves, solve
+from drafter_contracts.solve import in_order, serves, solve
 
 KEY = "eagle_config.eagle_aux_hidden_state_layer_ids"
 READING = IdReading(keys=(KEY,))
@@ -119,6 +119,34 @@ def test_every_answer_is_confirmed_by_the_forward_rule_and_none_is_confirmed_by_
         assert answer.default
     if not answer.found:
         assert answer.reason
+
+
+@settings(max_examples=250, deadline=None)
+@given(methods, readings, graphs, st.booleans(), st.data())
+def test_another_order_is_found_wherever_one_is_and_is_what_arrives(method, reading, replay, graphs_on, data):
+    n = data.draw(st.integers(3, 5), label="N")
+    boundaries = data.draw(st.lists(st.integers(0, n), min_size=1, max_size=3), label="layout")
+    layout = taps(boundaries)
+    answer = solve(method, reading, replay, layout, n, graphs_on, any_order=True)
+    plain = solve(method, reading, replay, layout, n, graphs_on)
+
+    def arriving(ids, on):
+        effect = effective_capture(method, replay, n, ids, graphs_on=on)
+        modes = [effect.eager] if effect.replay is None else [effect.eager, effect.replay]
+        fed = {tuple(tap.boundary for tap in mode.taps) for mode in modes if not mode.error}
+        return fed.pop() if len(fed) == 1 and not effect.undetermined and not any(m.error for m in modes) else ()
+
+    if plain.found:
+        assert answer == plain
+        return
+    if answer.found:
+        assert sorted(answer.order) == list(range(len(boundaries)))
+        on = graphs_on and not answer.graphs_off
+        assert arriving(answer.ids, on) == tuple(boundaries[place] for place in answer.order)
+    low, high = reading.range_low, n - 1 if reading.range_high else None
+    for ids in product(range(-n - 2, n + 3), repeat=len(boundaries)):
+        if all((low is None or i >= low) and (high is None or i <= high) for i in ids) and not answer.found:
+            assert sorted(arriving(ids, False)) != sorted(boundaries), ids
 
 
 @settings(max_examples=300, deadline=None)
@@ -257,3 +285,108 @@ def test_ids_go_to_another_key_where_the_first_one_alone_is_refused():
     assert (outranked.key, outranked.ids) == ("dspark_target_layer_ids", (1, 17, 32))
     preferred = solve(rule, reading, None, layout, 36, True, prefer="target_layer_ids")
     assert preferred.key == "target_layer_ids"
+
+
+@pytest.mark.parametrize(
+    ("boundaries", "ids", "order"),
+    [
+        ([31, 3, 59], (2, 30, 58), (1, 0, 2)),
+        ([59, 31, 3], (2, 30, 58), (2, 1, 0)),
+        ([31, 59, 3], (2, 30, 58), (2, 0, 1)),
+        ([3, 31, 59], (2, 30, 58), ()),
+    ],
+)
+def test_block_j_of_the_render_is_the_layouts_tap_order_j(boundaries, ids, order):
+    layout = CaptureLayout(tuple(map(Tap, boundaries)), (5, 6, 7))
+    answer = solve(PLAIN, READING, None, layout, 61, True, any_order=True)
+    assert (answer.ids, answer.order) == (ids, order)
+    fed = in_order(layout, answer.order or (0, 1, 2))
+    assert (fed.boundaries, fed.ascending) == ((3, 31, 59), True)
+    assert dict(zip(fed.boundaries, fed.widths, strict=True)) == dict(zip(boundaries, (5, 6, 7), strict=True))
+    if order:
+        assert "ascending layer order (3, 31, 59)" in answer.reason
+
+
+def test_a_release_that_keeps_the_order_and_refuses_unsorted_ids_serves_in_ascending_order():
+    rule = CaptureMethod(
+        "fitted", shifts=(Shift(1),), guards=(Guard("unsorted", "ValueError"),), capture=CaptureRule(order="given")
+    )
+    answer = solve(rule, READING, None, taps([31, 3, 59]), 61, True)
+    assert not answer.found
+    assert "refuses them: ValueError when unsorted" in answer.reason
+    answer = solve(rule, READING, None, taps([31, 3, 59]), 61, True, any_order=True)
+    assert (answer.ids, answer.order) == ((2, 30, 58), (1, 0, 2))
+
+
+def test_the_default_and_graphs_off_go_with_another_order():
+    answer = solve(PLAIN, IdReading(), None, taps([29, 2, 16]), 32, True, any_order=True)
+    assert (answer.default, answer.order) == (True, (1, 2, 0))
+    answer = solve(PLAIN, READING, REPLAYS_DEFAULT, taps([59, 31, 3]), 61, True, any_order=True)
+    assert (answer.ids, answer.order, answer.graphs_off) == ((2, 30, 58), (2, 1, 0), True)
+    assert "replay" in answer.reason
+
+
+def test_a_repeated_tap_has_no_order_where_each_is_captured_once():
+    answer = solve(PLAIN, READING, None, taps([31, 3, 31]), 61, True, any_order=True)
+    assert not answer.found
+    assert "repeats a boundary" in answer.reason
+
+
+def test_no_order_helps_is_said_where_the_sorted_layout_has_no_ids_either():
+    answer = solve(DEEPSEEK, IdReading(keys=(KEY,), range_low=2), None, taps([31, 1]), 61, True, any_order=True)
+    assert not answer.found
+    assert answer.reason.endswith("in whatever order the column blocks of fc are put")
+    sorted_layout = solve(DEEPSEEK, IdReading(keys=(KEY,), range_low=2), None, taps([1, 31]), 61, True, any_order=True)
+    assert "whatever" not in sorted_layout.reason
+
+
+DSPARK_KEYS = ("dspark_target_layer_ids", "target_layer_ids")
+SPREAD = IdReading(
+    keys=DSPARK_KEYS,
+    missing="formula",
+    error="ValueError",
+    range_low=0,
+    range_high="N-1",
+    unchecked=DSPARK_KEYS[:1],
+    checks_all=True,
+)
+
+
+def test_ids_that_no_key_lets_through_are_left_out_where_the_release_spreads_them_itself():
+    junk = {"num_hidden_layers": 3, "target_layer_ids": [40], "dspark_target_layer_ids": [2, 1]}
+    answer = solve(PLAIN, SPREAD, None, taps([2, 3, 4]), 6, True, config=junk)
+    assert answer.default
+    assert "spreads" in answer.reason
+
+
+def test_what_the_config_says_elsewhere_is_named_as_the_obstacle():
+    junk = {"num_hidden_layers": 3, "target_layer_ids": [40], "dspark_target_layer_ids": [2, 1]}
+    answer = solve(PLAIN, SPREAD, None, taps([1, 3, 4]), 6, True, config=junk)
+    assert not answer.found
+    assert "what else is at dspark_target_layer_ids and target_layer_ids" in answer.reason
+    assert solve(PLAIN, SPREAD, None, taps([1, 3, 4]), 6, True).ids == (0, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("method", "reading", "boundaries", "words"),
+    [
+        (PLAIN, IdReading(keys=(KEY,), range_low=1), [1, 5], "ids outside 1..any are refused"),
+        (
+            CaptureMethod(
+                "fitted",
+                shifts=(Shift(1),),
+                guards=(Guard("id==N-1", "TypeError"),),
+                capture=CaptureRule(last=Region()),
+            ),
+            READING,
+            [61],
+            "ids [60] would need the rule 'add 1 when always', but the setter refuses them: TypeError when id==N-1",
+        ),
+        (CaptureMethod("fitted", default=DEFAULT), READING, [1], "no ids give these layers"),
+        (PLAIN, IdReading(keys=(KEY,), status="opaque", reason="a loop"), [1], "could not be derived: a loop"),
+    ],
+)
+def test_the_reason_is_what_stands_in_the_way(method, reading, boundaries, words):
+    answer = solve(method, reading, None, taps(boundaries), 61, True)
+    assert not answer.found
+    assert words in answer.reason

@@ -1,4 +1,7 @@
-"""Launches that feed a drafter its own layout where its config, as it is, would not: by flag, else by config."""
+"""Launches that serve a drafter where its files, as they are, would not: by flag, by a render, or by both.
+
+A correction is only tried: it is read back and judged by every rule like any launch.
+"""
 
 from __future__ import annotations
 
@@ -6,28 +9,30 @@ import msgspec
 
 from drafter_contracts.checkpoint.facts_from import drafter_facts
 from drafter_contracts.launch.plan_records import FLAGS
+from drafter_contracts.rendering.config import Rendering, Shape, render, shape
+from drafter_contracts.rendering.config_class import renamed
 from drafter_contracts.rendering.records import UNCHANGED, WeightChange
-from drafter_contracts.rules.remedy import capture_switch, graphs_off_flag, override_document, own_solution
-from drafter_contracts.solve import serves, with_value
+from drafter_contracts.rules.remedy import graphs_off_flag, override_document, own_solution
+from drafter_contracts.solve import serves
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator
 
-    from drafter_contracts.checkpoint.facts import DrafterFacts, TensorFact
+    from drafter_contracts.checkpoint.facts import DrafterFacts
     from drafter_contracts.serving.launch import TargetFacts
     from drafter_contracts.situation import Situation
     from drafter_contracts.solve import Solution
 
 
 class Correction(msgspec.Struct, frozen=True):
-    """One way to make a release feed the layout.
+    """One way to make a release serve the drafter.
 
     Attributes:
         flags: Flags to add.
         overrides: Overrides of the configs to launch with, those of the launch included; None for no change.
         config: The drafter's config.json to use; None for its own.
-        changes: What was changed in it.
+        changes: What a render changes, one sentence each with its reason.
         weights: What to change of the weights.
         notices: What comes with it.
     """
@@ -48,57 +53,50 @@ def feeds(s: Situation) -> bool:
 
 
 def corrections(s: Situation, prefer: str = FLAGS) -> Iterator[Correction]:
-    """Ways to make the release feed the stated layout, what is preferred first; none if no ids do."""
-    found = own_solution(s)
-    if found is None or not found.found or s.drafter is None:
+    """Ways to make the release serve the drafter, what is preferred first; each changes only what it needs.
+
+    Where the layout is fed already, what is left are faults of the config or of tensor names, which only a render
+    mends. Where no ids feed it, nothing is proposed.
+    """
+    shaped = shape(s)
+    if shaped is None:
         return
-    flags = (graphs_off_flag(s),) if found.graphs_off else ()
-    notices = (f"CUDA graphs are off: {found.reason}",) if found.graphs_off else ()
+    if feeds(s):
+        yield from _rendered(render(shaped, None))
+    found = own_solution(shaped.situation)
+    if found is None or not found.found:
+        return
+    ways = _by_flag(s, shaped, found), _rendered(render(shaped, found), *_graphs(s, found))
+    for way in ways if prefer == FLAGS else ways[::-1]:
+        yield from way
+
+
+def _by_flag(s: Situation, shaped: Shape, found: Solution) -> Iterator[Correction]:
+    """Ids by flag, first with the drafter's files as they are, then with a render of what flags cannot say."""
+    if found.order:
+        return
+    flags, notices = _graphs(s, found)
     if flags:  # the ids may be right already
         yield Correction(flags, notices=notices)
-    document = override_document(s, found) if prefer == FLAGS else None
-    if document is not None:
-        yield Correction(flags, document, notices=notices)
-    config, changes = _edited(s, found, s.drafter.config)
-    yield Correction(flags, None, config if changes else None, changes, notices=notices)
+    document = override_document(shaped.situation, found)
+    if document is None:
+        return
+    yield Correction(flags, document, notices=notices)
+    beside = render(shaped, found, write_ids=False)
+    for one in _rendered(beside, flags, notices):
+        yield msgspec.structs.replace(one, overrides=document)
 
 
-def _edited(s: Situation, found: Solution, config: dict[str, object]) -> tuple[dict[str, object], tuple[str, ...]]:
-    """The drafter's config with the ids of a solution, and what was changed."""
-    changes = []
-    edited = config
-    switch = capture_switch(s)
-    if switch:
-        edited = with_value(edited, switch, True)
-        changes.append(f"{switch} is set to true: it turned the capture of hidden states off")
-    if found.ids is not None:
-        before, edited = edited, with_value(edited, found.key, list(found.ids))
-        if edited != before:
-            changes.append(f"{found.key} is set to {list(found.ids)}")
-        return edited, tuple(changes)
-    reading = s.profile.readings.get(s.method) if s.profile is not None else None
-    for key in reading.keys if reading is not None else ():
-        before, edited = edited, without(edited, key)
-        if edited != before:
-            changes.append(f"{key} is left out: {found.reason}")
-    return edited, tuple(changes)
+def _graphs(s: Situation, found: Solution) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The flag without which a solution does not work, and the notice that comes with it."""
+    if not found.graphs_off:
+        return (), ()
+    return (graphs_off_flag(s),), (f"CUDA graphs are off: {found.reason}",)
 
 
-def renamed(tensors: Sequence[TensorFact], names: Mapping[str, str]) -> tuple[TensorFact, ...]:
-    """Tensors under other names, sorted by name."""
-    found = (msgspec.structs.replace(tensor, name=names.get(tensor.name, tensor.name)) for tensor in tensors)
-    return tuple(sorted(found, key=lambda tensor: tensor.name))
-
-
-def without(config: dict[str, object], dotted: str) -> dict[str, object]:
-    """A config without one dotted key; nested mappings on the way are copied."""
-    first, _, rest = dotted.partition(".")
-    if first not in config:
-        return config
-    child = config[first]
-    if rest:
-        return {**config, first: without(child, rest)} if isinstance(child, dict) else config
-    return {key: value for key, value in config.items() if key != first}
+def _rendered(made: Rendering, flags: tuple[str, ...] = (), notices: tuple[str, ...] = ()) -> Iterator[Correction]:
+    if made.any:
+        yield Correction(flags, None, made.config, made.changes, made.weights, notices)
 
 
 def seen_as(facts: DrafterFacts, correction: Correction, target: TargetFacts) -> DrafterFacts:

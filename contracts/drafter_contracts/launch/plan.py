@@ -152,7 +152,7 @@ def plan(  # noqa: PLR0913 - one keyword per thing that decides
 def _best(task: _Task, flags: tuple[str, ...], prefer: str) -> _Attempt:
     """The launch as it is if that will do, else the first correction that does, else whatever is least wrong."""
     tried = [task.attempt(flags)]
-    if tried[0].good or feeds(tried[0].situation):
+    if tried[0].good:
         return tried[0]
     for correction in corrections(tried[0].situation, prefer):
         tried.append(task.attempt(flags, correction))

@@ -11,6 +11,7 @@ from drafter_contracts.verdict import REFUSE, Finding
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from drafter_contracts.checkpoint.facts import TensorFact
+    from drafter_contracts.engines.profile import Drafter
     from drafter_contracts.rules.rule import Outcome
     from drafter_contracts.situation import Situation
 
@@ -84,9 +85,7 @@ def dropped_weights(s: Situation) -> Outcome:
     known, facts = s.draft_class, s.drafter
     if known is None or facts is None or not facts.tensors or known.status != FITTED:
         return None
-    lost = [name for name in _among(facts.tensors, known.ignores) if _judged(name, known.loads)]
-    lost = [name for name in lost if not any(word in name for word in _NEEDLESS)]
-    raising = _among(facts.tensors, known.refuses)
+    lost, raising = lost_tensors(known, facts.tensors)
     if not lost and not raising:
         return ()
     what = f"drops {len(lost)} tensors of {drafter(s)} without a message"
@@ -104,6 +103,13 @@ def dropped_weights(s: Situation) -> Outcome:
             remedy="Use a release that loads them, or rename them if the class has them under another name.",
         ),
     )
+
+
+def lost_tensors(known: Drafter, tensors: tuple[TensorFact, ...]) -> tuple[list[str], list[str]]:
+    """Names of the tensors that a class drops without a message, and of those at which its loader raises."""
+    lost = [name for name in _among(tensors, known.ignores) if _judged(name, known.loads)]
+    lost = [name for name in lost if not any(word in name for word in _NEEDLESS)]
+    return lost, _among(tensors, known.refuses)
 
 
 def _judged(name: str, loads: tuple[str, ...]) -> bool:

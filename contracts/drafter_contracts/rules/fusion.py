@@ -47,14 +47,17 @@ def built_width(s: Situation) -> tuple[int, str] | None:
     known = _class(s)
     if known is None:
         return None
-    taps = next(((found, word) for word in known.taps if (found := _taps(s.draft_config, word)) is not None), None)
+    taps = next(
+        ((found, word) for word in known.taps if (found := stated_taps(s.draft_config, word)) is not None), None
+    )
     width = next(((found, key) for key in known.width if (found := whole(lookup(s.draft_config, key)))), None)
     if taps is None or width is None:
         return None
     return taps[0] * width[0], f"{taps[1]} = {taps[0]} times {width[1]} = {width[0]}"
 
 
-def _taps(config: dict[str, object], word: str) -> int | None:
+def stated_taps(config: dict[str, object], word: str) -> int | None:
+    """The number of taps by one source of a profile: a literal, `len(KEY)` or a key; None where the config lacks it."""
     if word.isdigit():
         return int(word)
     if word.startswith("len(") and word.endswith(")"):
@@ -124,7 +127,7 @@ def fc_buffers(s: Situation) -> Outcome:
     if got is None or s.capture_off:
         return None
     config = s.target.config if buffers.of == "target" else s.draft_config
-    room = next((found for word in buffers.taps if (found := _taps(config, word)) is not None), None)
+    room = next((found for word in buffers.taps if (found := stated_taps(config, word)) is not None), None)
     if room is None:
         return None
     if room == len(got):

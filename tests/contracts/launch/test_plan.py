@@ -60,7 +60,10 @@ def test_a_config_is_made_where_the_targets_own_config_has_the_key(bench):
         "eagle_aux_hidden_state_layer_ids": [3, 31, 59], "use_aux_hidden_state": True,
     }  # fmt: skip
     assert {**made.config, "eagle_config": 0} == {**bench.facts().config, "eagle_config": 0}
-    assert made.config_changes == ("eagle_config.eagle_aux_hidden_state_layer_ids is set to [3, 31, 59]",)
+    assert made.config_changes == (
+        "eagle_config.eagle_aux_hidden_state_layer_ids is set to [3,31,59]: sglang 0.5.23 makes boundaries 3, 31, 59"
+        " (outputs of layers 2, 30, 58) of them for KimiK25ForConditionalGeneration",
+    )
 
 
 def test_a_switch_that_turns_capture_off_is_turned_on(bench):
@@ -178,8 +181,8 @@ def test_a_method_that_a_release_does_not_know_is_refused_with_every_other_findi
 
 
 def test_an_unreachable_layout_is_refused_whatever_the_ids(bench):
-    made = bench.plan("0.5.23", bench.manifest(boundaries=(31, 3, 59)))
-    assert (made.verdict.decision, made.flags) == ("refuse", ())
+    made = bench.plan("0.5.23", bench.manifest(boundaries=(3, 31, 61)))
+    assert (made.verdict.decision, made.flags, made.config, made.weights.any) == ("refuse", (), None, False)
 
 
 def test_a_target_that_contradicts_the_manifest_is_refused(bench):

@@ -20,6 +20,8 @@ from drafter_contracts.checkpoint.regular import open_regular
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from drafter_cli.client.backend import Tell
 
 _READ_BYTES = 1024 * 1024
@@ -56,13 +58,16 @@ def _identity(status: os.stat_result) -> Identity:
     return Identity(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
-def digest_of(path: str, folder: str, tell: Tell) -> tuple[str, Identity]:
+def digest_of(
+    path: str, folder: str, tell: Tell, told: Callable[[str], UsageError] | None = None
+) -> tuple[str, Identity]:
     """The sha256 of a file, 64 hex digits, and which file it was.
 
     Args:
         path: The file.
         folder: Where digests are remembered.
         tell: Told of every byte read, or of all at once where nothing need be read.
+        told: Makes the error for a file that changes while it is read; None for one that speaks of publishing.
 
     Raises:
         CheckpointError: It cannot be opened, or is no regular file.
@@ -85,7 +90,7 @@ def digest_of(path: str, folder: str, tell: Tell) -> tuple[str, Identity]:
         except OSError as error:
             raise UsageError(f"{path} cannot be read: {error.strerror}") from None
     if after != before:
-        raise changed(path)
+        raise (told or changed)(path)
     found = hasher.hexdigest()
     if time.time_ns() - max(before.modified, before.changed) > _SETTLED_NS:
         _write_note(note, _Note(before, found))

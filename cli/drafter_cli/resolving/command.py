@@ -75,7 +75,7 @@ def run(command: Command, parsed: Parsed) -> int:  # noqa: ARG001 - every comman
     """Print the flags; returns the exit code."""
     asked = read(parsed)
     try:
-        resolution = _here(asked) if asked.offline else _asked(asked, parsed)
+        resolution = answer(asked, parsed)
     except RefusedError as error:
         return _refused(error, as_json=parsed.has("--json"))
     for change in resolution.config_changes:
@@ -98,8 +98,21 @@ def run(command: Command, parsed: Parsed) -> int:  # noqa: ARG001 - every comman
     return EXIT_OK
 
 
-def _asked(asked: Asked, parsed: Parsed) -> Resolution:
-    """By the registry; by what was pulled before, if it does not answer and what is asked for cannot have changed."""
+def answer(asked: Asked, parsed: Parsed) -> Resolution:
+    """By the registry; by what was pulled before, if it does not answer and what is asked for cannot have changed.
+
+    Args:
+        asked: The question.
+        parsed: The command line, for which registry.
+
+    Raises:
+        RefusedError: There are no such flags; with the whole verdict.
+        RegistryError: The registry does not give the drafter.
+        UsageError: Neither registry nor cache has it.
+        ContractsError: Files that cannot be read, or options that no launch can have.
+    """
+    if asked.offline:
+        return _here(asked)
     try:
         backend = connect(parsed)
         try:

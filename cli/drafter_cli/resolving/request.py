@@ -94,8 +94,12 @@ class Asked(msgspec.Struct, frozen=True):
         return read_target(self.target, with_tokenizer=tokenizer)
 
 
-def read(parsed: Parsed) -> Asked:
+def read(parsed: Parsed, engine: Engine | None = None) -> Asked:
     """The question of a command line.
+
+    Args:
+        parsed: The command line.
+        engine: The engine, where it is known already; None to read it off the command line.
 
     Raises:
         UsageError: Options that cannot be read or contradict each other, or no engine.
@@ -107,7 +111,7 @@ def read(parsed: Parsed) -> Asked:
         raise UsageError("--json and --format name two formats", "give one of them")
     if parsed.value("--target") and os.path.sep in parsed.value("--target") and parsed.has("--target-config"):
         _check_same(parsed.value("--target"))
-    engine = _engine(parsed.value("--engine"))
+    engine = engine or _engine(parsed.value("--engine"))
     wishes = Wishes(
         _number(parsed, "--steps"), _number(parsed, "--topk"), _number(parsed, "--draft-tokens"), parsed.launch or ()
     )

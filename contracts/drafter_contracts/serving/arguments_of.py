@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: Actions that set nothing, whatever is written.
 _SILENT = ("ignore", "refuse", "help", "version")
+#: Types of what stands for "no default" in dataclasses and in msgspec's structs.
+_NO_DEFAULT = ("_MISSING_TYPE", "NoDefaultType", "NODEFAULT")
 
 
 class Written(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -67,10 +69,37 @@ def arguments_of(flags: Sequence[Flag], values: Mapping[str, object]) -> Written
     return Written(tuple(argv), unknown, unwritable)
 
 
-def default_of(flags: Sequence[Flag], name: str) -> object:
-    """The value that an option has when it is not given; None if there is no such option (see `arguments_of`)."""
-    found = _Options(flags).named(name)
-    return found[0].default if found else None
+def stated_values(flags: Sequence[Flag], record: object) -> dict[str, object]:
+    """The values of a record's fields that say something: those that an absent option would not have.
+
+    Args:
+        flags: The release's flag table.
+        record: A `ServerArgs`: a dataclass or a msgspec struct. Where a field has no option, its own default counts.
+    """
+    options = _Options(flags)
+    found = {}
+    for name in record_fields(record) or ():
+        option = options.named(name)
+        default = option[0].default if option else _field_default(record, name)
+        value = getattr(record, name, None)
+        if not _same(plain(value), plain(default)):
+            found[name] = value
+    return found
+
+
+def _field_default(record: object, name: str) -> object:
+    """The default of a record's field; None where it has none."""
+    fields: tuple[str, ...] = getattr(record, "__struct_fields__", ())
+    if fields:
+        defaults = getattr(record, "__struct_defaults__", ())
+        default = dict(zip(reversed(fields), reversed(defaults), strict=False)).get(name)
+        factory = getattr(default, "factory", None)
+    else:
+        declared = getattr(record, "__dataclass_fields__", {}).get(name)
+        factory, default = getattr(declared, "default_factory", None), getattr(declared, "default", None)
+    if isinstance(factory, type) and factory in (list, dict, set, tuple):
+        return factory()
+    return None if type(default).__name__ in _NO_DEFAULT else default
 
 
 def plain(value: object) -> object:

@@ -336,7 +336,8 @@ class Advisory(msgspec.Struct, frozen=True, omit_defaults=True):
         last: Last release it holds for ("" for still true).
         architectures: Target architectures, empty for all.
         methods: Methods, empty for all.
-        when: "always", "tap:0" (boundary 0 is captured), "tbo" (two-batch overlap on), "pp" (pipeline parallel), ...
+        when: "always", "tap:0" (boundary 0 is captured), "tensor:TEXT" (a tensor of the drafter has that in its name),
+            "tbo" (two-batch overlap on), "pp" (pipeline parallel), ...
         severity: "note", "warn", "unknown" or "refuse".
         effect: What happens, one sentence.
         source: File and line in the release.

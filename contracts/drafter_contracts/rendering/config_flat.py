@@ -37,8 +37,12 @@ def lay_flat(edit: ConfigEdit, facts: DrafterFacts, engine: str) -> None:
     if not in_speculators_format(edit.config):
         return
     _raise_nested(edit, engine)
-    for mark in _MARKS:
-        edit.drop(mark, "speculators' own record, of a format that this config no longer has")
+    marks = [mark for mark in _MARKS if mark in edit.config]
+    if marks:
+        edit.config = {key: value for key, value in edit.config.items() if key not in marks}
+        edit.changes.append(
+            f"{', '.join(marks)} left out: speculators' own, of a format that this config no longer has"
+        )
     edit.drop("auto_map", "it names speculators' code, which is not among the files")
     for key in _IDS:
         edit.drop(key, f"speculators' numbering, which {engine} does not read here")

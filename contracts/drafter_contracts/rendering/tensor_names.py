@@ -64,7 +64,8 @@ def _layer(name: str) -> str:
 
 def _module(name: str) -> str:
     """The module that a tensor is of ("fc", "fc_norm.0"), every number as 0; "" for a tensor of none ("d2t")."""
-    return ".".join("0" if part.isdecimal() else part for part in name.split(".")[:-1])
+    parts = ["0" if part.isdecimal() else part for part in name.split(".")[:-1]]
+    return "" if f"{'.'.join(parts)}." in _WRAPPERS else ".".join(parts)
 
 
 def _unwrapped(name: str) -> tuple[str, str]:

@@ -133,6 +133,8 @@ def _applies(s: Situation, advisory: Advisory) -> bool:
         wanted = n if when == "tap:N" else int(when[4:])
         return any(tap.boundary == wanted for tap in taps)
     named = {
+    if when.startswith("tensor:"):
+        return s.drafter is not None and any(when[7:] in tensor.name for tensor in s.drafter.tensors)
         "always": True,
         "tbo": bool(option(s, "enable_two_batch_overlap")),
         "pp": (whole(option(s, *_PIPELINE)) or 1) > 1,

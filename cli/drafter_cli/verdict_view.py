@@ -25,7 +25,7 @@ def document(verdict: Verdict) -> dict[str, object]:
     }
 
 
-def _finding_document(finding: Finding) -> dict[str, str]:
+def _finding_document(finding: Finding) -> dict[str, object]:
     return {
         "code": finding.code,
         "severity": finding.severity,
@@ -34,6 +34,7 @@ def _finding_document(finding: Finding) -> dict[str, str]:
         "actual": finding.actual,
         "source": finding.source,
         "remedy": finding.remedy,
+        "flags": [list(way) for way in finding.flags],
     }
 
 

@@ -78,6 +78,24 @@ class Requirements(msgspec.Struct, frozen=True, omit_defaults=True):
     rotated: bool | None = None
 
 
+class Contradiction(msgspec.Struct, frozen=True):
+    """An option of the operator's own that says otherwise than what a drafter needs.
+
+    Attributes:
+        option: As written ("--speculative-algo"), with the key inside it where it is one of several.
+        stated: What it says.
+        needed: What the drafter needs there.
+        why: Why it needs that, one clause.
+        remedy: The one thing to do next.
+    """
+
+    option: str
+    stated: str
+    needed: str
+    why: str
+    remedy: str
+
+
 class Situation(msgspec.Struct, frozen=True, omit_defaults=True):
     """One drafter, one target, one engine release, one launch.
 
@@ -110,6 +128,7 @@ class Situation(msgspec.Struct, frozen=True, omit_defaults=True):
         capture: What this launch will capture, or None where it cannot be evaluated.
         advisories: Those that concern this release.
         elsewhere: What other releases do with this drafter and target, oldest first, for remedies.
+        contradictions: Where flags are made for a drafter: the operator's own options that say otherwise than they do.
     """
 
     serving: ServingConfig
@@ -138,3 +157,4 @@ class Situation(msgspec.Struct, frozen=True, omit_defaults=True):
     capture: EffectiveCapture | None = None
     advisories: tuple[Advisory, ...] = ()
     elsewhere: Sequence[OtherRelease] = ()
+    contradictions: tuple[Contradiction, ...] = ()

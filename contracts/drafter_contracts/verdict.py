@@ -33,6 +33,7 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
         actual: What the engine would do with this launch.
         source: Where the facts come from: file and key of the drafter, file, function and line of the engine.
         remedy: The one thing to do next, ready to paste where possible.
+        flags: Where launch options alone would remedy it: each way a list of arguments, the first to be preferred.
     """
 
     code: str
@@ -42,6 +43,7 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
     actual: str = ""
     source: str = ""
     remedy: str = ""
+    flags: tuple[tuple[str, ...], ...] = ()
 
 
 class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):

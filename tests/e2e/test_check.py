@@ -49,7 +49,7 @@ def test_the_document_has_every_key(bench, drafters):
     assert set(document) == {"schema", "decision", "exit_code", "findings", "checked", "context"}
     assert document["schema"] == "drafters.verdict.v1"
     for finding in document["findings"]:
-        assert set(finding) == {"code", "severity", "message", "expected", "actual", "source", "remedy"}
+        assert set(finding) == {"code", "severity", "message", "expected", "actual", "source", "remedy", "flags"}
     order = ["refuse", "unknown", "warn", "note"]
     ranks = [order.index(finding["severity"]) for finding in document["findings"]]
     assert ranks == sorted(ranks), "worst first"

@@ -8,13 +8,14 @@ from __future__ import annotations
 import msgspec
 
 from drafter_contracts.errors import LaunchError
-from drafter_contracts.serving.speculation import NAMES
+from drafter_contracts.serving.speculation import NAMES, WHAT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from drafter_contracts.engines.launch_rules import SpeculativeRules
     from drafter_contracts.launch.plan_records import Wishes
     from drafter_contracts.manifest import Recommended
+    from drafter_contracts.serving.launch import Arguments, Speculation
 
 #: Name of a number to the dest of its option.
 DESTS = {
@@ -45,12 +46,38 @@ class Numbers(msgspec.Struct, frozen=True):
         return tuple(name for name in NAMES if getattr(self, name) is None)
 
 
-def check_wishes(wishes: Wishes) -> None:
-    """Whether the wished numbers can be numbers of steps, branches and tokens.
+def with_options(wishes: Wishes, arguments: Arguments) -> Wishes:
+    """Wishes with the numbers that options of the launch state.
+
+    Args:
+        wishes: The caller's.
+        arguments: The caller's further options, as the release reads them.
 
     Raises:
-        LaunchError: One is below 1.
+        LaunchError: A number is stated in both ways and not the same, or is below 1; names every one.
     """
+    stated: dict[str, int] = {}
+    differing = []
+    for name, dest in DESTS.items():
+        value, wished = arguments.values.get(dest), getattr(wishes, name)
+        if dest not in arguments.given or not isinstance(value, int):
+            continue
+        stated[name] = value
+        if wished is not None and wished != value:
+            differing.append(f"{name} {wished} and {arguments.spelled[dest]} {value}")
+    if differing:
+        raise LaunchError(
+            "two numbers where there is one",
+            where="extra options",
+            expected="each number stated once, or the same",
+            actual="; ".join(differing),
+        )
+    wishes = msgspec.structs.replace(wishes, **stated)
+    _check(wishes)
+    return wishes
+
+
+def _check(wishes: Wishes) -> None:
     for name in NAMES:
         value = getattr(wishes, name)
         if value is not None and value < 1:
@@ -110,3 +137,36 @@ def _chain(made: Numbers, wishes: Wishes) -> Numbers:
         return made
     word = f"with topk 1, {steps} steps are {tokens} draft tokens, the root included"
     return Numbers(steps, made.topk, tokens, (*made.derived, word))
+
+
+def in_force(
+    rules: SpeculativeRules,
+    algorithm: str,
+    recommended: Recommended,
+    wishes: Wishes,
+    chosen: Numbers,
+    speculation: Speculation,
+) -> Numbers:
+    """The numbers that a launch really gets: what the release would change without asking is stated as it will be.
+
+    Args:
+        rules: The release's rules.
+        algorithm: As the launch names it.
+        recommended: The manifest's.
+        wishes: The caller's.
+        chosen: The numbers that were stated.
+        speculation: The launch with them, as the release runs it.
+    """
+    reasons = {one.what: one.why for one in speculation.adjustments}
+    changed, told = {}, []
+    for name, value in zip(NAMES, speculation.effective, strict=True):
+        stated = getattr(chosen, name)
+        if None in {stated, value} or stated == value:
+            continue
+        changed[name] = value
+        why = reasons.get(WHAT[name], "its own rule")
+        told.append(f"{name.replace('_', ' ')} {value} will be in force, {stated} was asked for: {why}")
+    if changed.get("topk") == 1:  # the others follow anew: a chain has steps + 1 tokens
+        again = choose(rules, algorithm, recommended, msgspec.structs.replace(wishes, topk=1))
+        return msgspec.structs.replace(again, derived=(*told, *again.derived))
+    return msgspec.structs.replace(chosen, derived=(*chosen.derived, *told), **changed)

@@ -7,10 +7,13 @@ import msgspec
 from drafter_contracts import check
 from drafter_contracts.launch import numbers, options
 from drafter_contracts.launch.algorithm import algorithm_for, method_of, no_algorithm
-from drafter_contracts.launch.corrections import Correction, corrections, feeds, seen_as
-from drafter_contracts.launch.plan_records import PATH_PLACEHOLDER, Plan, Wishes
-from drafter_contracts.launch.target_facts import as_launched, is_believed, target_of_record
-from drafter_contracts.rendering.reorder import reordered
+from drafter_contracts.launch.attempt import Attempt, Task
+from drafter_contracts.launch.contradictions import contradictions
+from drafter_contracts.launch.corrections import corrections
+from drafter_contracts.launch.operator import read
+from drafter_contracts.launch.plan_records import FLAGS, PATH_PLACEHOLDER, Plan, Wishes
+from drafter_contracts.launch.remedies import remedied, spares_target
+from drafter_contracts.launch.target_facts import is_believed, target_of_record
 from drafter_contracts.serving.launch import Speculation
 from drafter_contracts.serving.speculation import WHAT
 from drafter_contracts.verdict import REFUSE, UNKNOWN, Finding, Verdict, conclude
@@ -23,79 +26,13 @@ if TYPE_CHECKING:
     from drafter_contracts.engines.elsewhere import OtherRelease
     from drafter_contracts.engines.profile import Advisory, Profile
     from drafter_contracts.manifest import Manifest
-    from drafter_contracts.serving.launch import ServingConfig, TargetFacts
+    from drafter_contracts.serving.launch import TargetFacts
     from drafter_contracts.situation import Situation
 
     #: Reads what other releases do, for the remedies of a refusal.
     Others = Callable[[Situation], Sequence[OtherRelease]]
 
 _NO_WISHES = Wishes()
-
-
-class _Task(msgspec.Struct, frozen=True):
-    """Everything that a plan is made of."""
-
-    manifest: Manifest
-    facts: DrafterFacts
-    profile: Profile
-    target: TargetFacts
-    advisories: Sequence[Advisory]
-    name: str
-    extra: tuple[str, ...]
-
-    def situation(
-        self,
-        serving: ServingConfig,
-        facts: DrafterFacts,
-        speculation: Speculation | None = None,
-        manifest: Manifest | None = None,
-    ) -> Situation:
-        """What the rules look at; `speculation` stands for one that the release's parser would not let through."""
-        target, problem = as_launched(self.target, serving, self.profile)
-        serving = options.effective(serving, self.profile, target, facts)
-        if speculation is not None:
-            serving = msgspec.structs.replace(serving, speculation=speculation)
-        return check.assemble(
-            serving=serving,
-            profile=self.profile,
-            drafter=facts,
-            drafter_name=self.name,
-            target=target,
-            target_problem=problem,
-            manifest=manifest or self.manifest,
-            advisories=self.advisories,
-        )
-
-    def attempt(self, flags: tuple[str, ...], correction: Correction = Correction()) -> _Attempt:  # noqa: B008 - frozen
-        """These flags with a correction, read back and checked."""
-        facts = seen_as(self.facts, correction, self.target)
-        manifest = reordered(self.manifest, correction.weights.order)
-        flags = (*flags, *correction.flags)
-        if correction.overrides is not None:
-            flags = (*flags, *options.override_flags(self.profile, correction.overrides))
-        serving = options.read_launch(self.profile, (*self.extra, *flags), self.target.path)
-        situation = self.situation(serving, facts, manifest=manifest)
-        return _Attempt(flags, correction, situation, check.run(situation))
-
-
-class _Attempt(msgspec.Struct, frozen=True):
-    """Flags, and what the check says of them."""
-
-    flags: tuple[str, ...]
-    correction: Correction
-    situation: Situation
-    verdict: Verdict
-
-    @property
-    def rank(self) -> tuple[int, int]:
-        """Findings that refuse, and those that leave something open: the fewer the better."""
-        severities = [finding.severity for finding in self.verdict.findings]
-        return severities.count(REFUSE), severities.count(UNKNOWN)
-
-    @property
-    def good(self) -> bool:
-        """Whether the check lets it pass, and the drafter is fed its own layout."""
-        return self.verdict.decision not in {REFUSE, UNKNOWN} and feeds(self.situation)
 
 
 def plan(  # noqa: PLR0913 - one keyword per thing that decides
@@ -131,37 +68,65 @@ def plan(  # noqa: PLR0913 - one keyword per thing that decides
         LaunchError: A wish that no launch can have.
         ManifestError: The manifest's layout cannot exist on its target.
     """
-    numbers.check_wishes(wishes)
-    options.check_extra(profile, wishes.extra)
     known = target if target is not None else target_of_record(manifest.target)
     called = name or f"{manifest.name} {manifest.version}".strip() or facts.path
-    task = _Task(manifest, facts, profile, known, advisories, called, wishes.extra)
+    operator = read(profile, wishes, known.path)
+    task = Task(manifest, facts, profile, known, advisories, called, operator)
     method = method_of(manifest, facts)
     algorithm, served = algorithm_for(profile, method)
     if not algorithm:
         finding = no_algorithm(profile, method, called, "; ".join(facts.method_evidence))
         context = {"engine": profile.name, "drafter": called}
         return Plan(profile.name, conclude((finding,), (finding.code,), context))
-    chosen = numbers.choose(profile.launch.speculative, algorithm, manifest.recommended, wishes)
     if not served:
-        return _unserved(task, algorithm, draft_path, others)
-    flags = options.speculative_flags(profile, algorithm, draft_path or PATH_PLACEHOLDER, chosen)
-    return _finished(task, _best(task, flags, wishes.prefer), chosen, others)
+        return _unserved(task, algorithm, draft_path or PATH_PLACEHOLDER, others)
+    first, chosen = _first(task, algorithm, draft_path or PATH_PLACEHOLDER)
+    best = _uncontradicted(task, _best(task, first, wishes.prefer))
+    return _finished(task, best, chosen, others)
 
 
-def _best(task: _Task, flags: tuple[str, ...], prefer: str) -> _Attempt:
-    """The launch as it is if that will do, else the first correction that does, else whatever is least wrong."""
-    tried = [task.attempt(flags)]
+def _first(task: Task, algorithm: str, draft_path: str) -> tuple[Attempt, numbers.Numbers]:
+    """The launch with the drafter's files as they are, and with the numbers that will be in force."""
+    rules, recommended, wishes = task.profile.launch.speculative, task.manifest.recommended, task.operator.wishes
+    revision, _ = options.draft_revision(task.profile, task.manifest.provenance, draft_path)
+    chosen = numbers.choose(rules, algorithm, recommended, wishes)
+    for _ in range(len(numbers.DESTS)):  # one number may follow from another
+        first = task.attempt(options.speculative_flags(task.profile, algorithm, draft_path, chosen, revision))
+        speculation = first.situation.serving.speculation
+        again = numbers.in_force(rules, algorithm, recommended, wishes, chosen, speculation)
+        if again == chosen:
+            break
+        chosen = again
+    return first, chosen
+
+
+def _best(task: Task, first: Attempt, prefer: str) -> Attempt:
+    """The launch as it is if that will do, else the first correction that does, else whatever is least wrong.
+
+    Each is tried with the flags that the rules name as remedies; overrides of configs are among them where flags are
+    preferred, or nothing else will do.
+    """
+    tried = [remedied(task, first, overrides=prefer == FLAGS)]
     if tried[0].good:
         return tried[0]
-    for correction in corrections(tried[0].situation, prefer):
-        tried.append(task.attempt(flags, correction))
-        if tried[-1].good:
-            return tried[-1]
-    return min(tried, key=lambda attempt: attempt.rank)
+    for correction in corrections(first.situation, prefer):
+        if spares_target(task, correction.overrides):
+            tried.append(remedied(task, task.attempt(first.flags, correction), overrides=prefer == FLAGS))
+            if tried[-1].good:
+                return tried[-1]
+    return remedied(task, min(tried, key=lambda attempt: attempt.rank))
 
 
-def _finished(task: _Task, best: _Attempt, chosen: numbers.Numbers, others: Others | None) -> Plan:
+def _uncontradicted(task: Task, best: Attempt) -> Attempt:
+    """An attempt that is refused where the operator's own options contradict it."""
+    found = contradictions(task, best)
+    if not found:
+        return best
+    situation = msgspec.structs.replace(best.situation, contradictions=found)
+    return msgspec.structs.replace(best, situation=situation, verdict=check.run(situation))
+
+
+def _finished(task: Task, best: Attempt, chosen: numbers.Numbers, others: Others | None) -> Plan:
     """The answer: flags only where the check lets them pass."""
     speculation = best.situation.serving.speculation
     if not best.good:
@@ -183,8 +148,10 @@ def _finished(task: _Task, best: _Attempt, chosen: numbers.Numbers, others: Othe
     )
 
 
-def _notices(task: _Task, best: _Attempt, chosen: numbers.Numbers) -> tuple[str, ...]:
-    told = [*chosen.derived, *best.correction.notices]
+def _notices(task: Task, best: Attempt, chosen: numbers.Numbers) -> tuple[str, ...]:
+    told = [*chosen.derived, *best.correction.notices, *best.told]
+    path = best.situation.serving.speculation.stated_draft_path
+    told += [notice for notice in options.draft_revision(task.profile, task.manifest.provenance, path)[1:] if notice]
     if is_believed(task.target):
         told.append("the target's config.json was not given: what the manifest records of it was believed")
     left: dict[str, list[str]] = {}
@@ -195,7 +162,7 @@ def _notices(task: _Task, best: _Attempt, chosen: numbers.Numbers) -> tuple[str,
     return tuple(told)
 
 
-def _with_others(best: _Attempt, others: Others | None) -> Verdict:
+def _with_others(best: Attempt, others: Others | None) -> Verdict:
     """The verdict, its remedies naming other releases where it refuses."""
     verdict = best.verdict
     if verdict.decision == REFUSE and others is not None:
@@ -212,11 +179,11 @@ def _with_others(best: _Attempt, others: Others | None) -> Verdict:
     return conclude((*verdict.findings, finding), verdict.checked, verdict.context)
 
 
-def _unserved(task: _Task, algorithm: str, draft_path: str, others: Others | None) -> Plan:
+def _unserved(task: Task, algorithm: str, draft_path: str, others: Others | None) -> Plan:
     """The release does not know the method's algorithm: its parser is not asked, every other rule is."""
-    path = draft_path or PATH_PLACEHOLDER
-    serving = options.read_launch(task.profile, task.extra, task.target.path)
-    situation = task.situation(serving, task.facts, Speculation(algorithm, algorithm, False, path, path))
+    serving = options.read_launch(task.profile, task.operator.extra, task.target.path)
+    speculation = Speculation(algorithm, algorithm, False, draft_path, draft_path)
+    situation = task.situation(serving, task.facts, speculation)
     if others is not None:
         situation = msgspec.structs.replace(situation, elsewhere=others(situation))
     return Plan(task.profile.name, check.run(situation))

@@ -12,6 +12,7 @@ from drafter_contracts.rules import (
     hooks,
     layers,
     numbering,
+    precision,
     runtime,
     speculation,
     target,
@@ -33,6 +34,7 @@ RULES: tuple[Rule, ...] = (
     *speculation.RULES,
     *target.RULES,
     *runtime.RULES,
+    *precision.RULES,
     *combination.RULES,
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from drafter_contracts.rules.captured import eager_taps, source_text
-from drafter_contracts.rules.rule import Rule, drafter, engine, on_record, option, whole
+from drafter_contracts.rules.rule import Rule, drafter, engine, on_record, option, ways, whole
 from drafter_contracts.serving.conditions import holds
 from drafter_contracts.verdict import REFUSE, SEVERITIES, UNKNOWN, WARN, Finding
 
@@ -38,6 +38,7 @@ def pipeline(s: Situation) -> Outcome:
             actual=f"{stages} stages",
             source=source_text(s, s.rule.source),
             remedy="Launch with --pp-size 1.",
+            flags=ways(s, ("--pp-size", "1")),
         ),
     )
 
@@ -132,9 +133,9 @@ def _applies(s: Situation, advisory: Advisory) -> bool:
         n = s.target.num_layers if s.target is not None else None
         wanted = n if when == "tap:N" else int(when[4:])
         return any(tap.boundary == wanted for tap in taps)
-    named = {
     if when.startswith("tensor:"):
         return s.drafter is not None and any(when[7:] in tensor.name for tensor in s.drafter.tensors)
+    named = {
         "always": True,
         "tbo": bool(option(s, "enable_two_batch_overlap")),
         "pp": (whole(option(s, *_PIPELINE)) or 1) > 1,

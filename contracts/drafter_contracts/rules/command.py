@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drafter_contracts.rules.rule import Rule, engine
+from drafter_contracts.rules.rule import Rule, drafter, engine
 from drafter_contracts.verdict import NOTE, REFUSE, UNKNOWN, WARN, Finding
 
 TYPE_CHECKING = False
@@ -122,6 +122,25 @@ def _refused(s: Situation, problem: ArgumentProblem) -> Finding:
     )
 
 
+def contradicted(s: Situation) -> Outcome:
+    """Where flags are made for a drafter, the operator's own options do not say otherwise than they do."""
+    if not s.contradictions:
+        return None
+    return tuple(
+        Finding(
+            "OPTION_CONTRADICTS",
+            REFUSE,
+            f"{one.option} {one.stated} of the launch contradicts what {drafter(s)} needs on {engine(s)}, {one.needed}:"
+            f" {one.why}",
+            expected=f"{one.option} {one.needed}, or none",
+            actual=f"{one.option} {one.stated}",
+            source="the launch's own options",
+            remedy=one.remedy,
+        )
+        for one in s.contradictions
+    )
+
+
 def deprecated(s: Situation) -> Outcome:
     """Options that the release calls deprecated are said."""
     if s.profile is None:
@@ -197,6 +216,14 @@ RULES = (
         "https://github.com/sgl-project/sglang/blob/v0.5.9/python/sglang/srt/server_args.py",
         ("R13",),
         arguments,
+    ),
+    Rule(
+        "OPTION_CONTRADICTS",
+        "The operator's options and the drafter's needs agree",
+        "Of repeated options the last counts: one of two that contradict each other would be dropped without a word.",
+        "https://github.com/sgl-project/sglang/blob/v0.5.9/python/sglang/srt/server_args.py",
+        ("R13",),
+        contradicted,
     ),
     Rule(
         "ARGUMENT_IGNORED",

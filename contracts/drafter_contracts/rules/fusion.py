@@ -7,6 +7,7 @@ import msgspec
 from drafter_contracts.engines.capture import lookup
 from drafter_contracts.engines.profile import FITTED
 from drafter_contracts.rules.captured import eager_taps, source_text
+from drafter_contracts.rules.remedy import OVERRIDE, graphs_off_flag
 from drafter_contracts.rules.rule import (
     Rule,
     drafter,
@@ -16,6 +17,7 @@ from drafter_contracts.rules.rule import (
     release_names,
     switched_on,
     target_class,
+    ways,
     whole,
 )
 from drafter_contracts.verdict import REFUSE, UNKNOWN, WARN, Finding
@@ -143,16 +145,21 @@ def fc_buffers(s: Situation) -> Outcome:
             actual=f"room for {room}",
             source=source_text(s, buffers.source),
             remedy=_buffers_remedy(s, buffers.of, len(got)),
+            flags=ways(s, (OVERRIDE, _room(s, len(got))), (graphs_off_flag(s),)),
         ),
     )
+
+
+def _room(s: Situation, taps: int) -> str:
+    """Overrides that state the number of taps, those of the launch included."""
+    return msgspec.json.encode({**s.serving.overrides, "num_aux_hidden_states": taps}).decode()
 
 
 def _buffers_remedy(s: Situation, of: str, taps: int) -> str:
     if of == "drafter":
         return f"Set num_aux_hidden_states to {taps} in the drafter's config."
-    document = {**s.serving.overrides, "num_aux_hidden_states": taps}
-    text = msgspec.json.encode(document).decode()
-    return f"Launch with --json-model-override-args {quoted(text)}, which reaches both configs, or without CUDA graphs."
+    text = quoted(_room(s, taps))
+    return f"Launch with {OVERRIDE} {text}, which reaches both configs, or without CUDA graphs."
 
 
 def fc_skipped(s: Situation) -> Outcome:

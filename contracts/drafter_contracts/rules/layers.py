@@ -14,7 +14,7 @@ from drafter_contracts.rules.captured import (
     trained_taps,
 )
 from drafter_contracts.rules.remedy import graphs_off_flag, layout_remedy
-from drafter_contracts.rules.rule import Rule, drafter, engine, target_class
+from drafter_contracts.rules.rule import Rule, drafter, engine, target_class, ways
 from drafter_contracts.solve import same_taps
 from drafter_contracts.verdict import REFUSE, WARN, Finding
 
@@ -206,6 +206,7 @@ def graphs(s: Situation) -> Outcome:
             f" {s.capture.eager.error or describe_taps(s.capture.eager.taps)}",
             source=source_text(s, how.source if how else None),
             remedy=layout_remedy(s) if s.stated is not None else f"Add {graphs_off_flag(s)}.",
+            flags=ways(s, (graphs_off_flag(s),)) if s.stated is None else (),
         ),
     )
 

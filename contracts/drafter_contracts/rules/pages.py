@@ -50,6 +50,9 @@ wrong, or it reports findings. A finding's severity is
 * `note`: worth saying, changes nothing.
 
 The worst severity decides the verdict; `refuse` beats `unknown`. No rule that could decide at all means `unknown`.
+A finding that launch options alone would remedy names them in its `flags`, each way a list of arguments, the first to
+be preferred. `drafters resolve` tries them, and keeps what makes the whole verdict better.
+
 The catalogue numbers (R01 ...) group the field failures that the rules answer; they are listed at the end.
 
 | code | checks | catalogue |

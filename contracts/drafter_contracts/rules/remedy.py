@@ -7,10 +7,13 @@ import msgspec
 from drafter_contracts.engines.capture import effective_capture, read_ids, reading_shift
 from drafter_contracts.errors import ProfileError
 from drafter_contracts.rules.rule import engine, quoted, release_names
+from drafter_contracts.serving.target import text_config
 from drafter_contracts.solve import Solution, in_order, serves, solve
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from drafter_contracts.engines.elsewhere import OtherRelease
     from drafter_contracts.engines.profile import CaptureMethod, GraphReplay, IdReading
     from drafter_contracts.situation import Situation
@@ -153,7 +156,7 @@ def override_document(s: Situation, found: Solution) -> dict[str, object] | None
     if profile is None or target is None or not profile.launch.overrides.drafter or found.ids is None:
         return None
     top, *rest = found.key.split(".")
-    if top in target.config and top not in s.serving.overrides:
+    if top not in s.serving.overrides and has_key(target.config, top):
         return None
     value: object = list(found.ids)
     if rest:
@@ -163,6 +166,11 @@ def override_document(s: Situation, found: Solution) -> dict[str, object] | None
         if parent == top:
             value[switch] = True
     return {**s.serving.overrides, top: value}
+
+
+def has_key(config: Mapping[str, object], key: str) -> bool:
+    """Whether a model's config, or that of its language model, has a key: an override of it would change that, too."""
+    return key in config or key in text_config(dict(config))[0]
 
 
 class _Way(msgspec.Struct, frozen=True):

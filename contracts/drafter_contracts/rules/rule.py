@@ -88,6 +88,12 @@ def given(s: Situation, *dests: str) -> bool:
     return any(dest in s.serving.arguments.given for dest in dests)
 
 
+def ways(s: Situation, *found: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """Those ways to remedy something by launch options of which this release knows every option."""
+    known = {name for flag in s.profile.launch.flags for name in flag.names} if s.profile is not None else set()
+    return tuple(way for way in found if known.issuperset(word for word in way if word.startswith("--")))
+
+
 def switched_on(config: dict[str, object], keys: Sequence[str], *, either: bool = False) -> bool:
     """Whether the first of these dotted keys that is present is true; or any of them, where either will do."""
     from drafter_contracts.engines.capture import find

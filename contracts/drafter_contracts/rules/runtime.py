@@ -1,25 +1,31 @@
-"""How the drafter is run: positions, RoPE, quantisation, dtype and attention backends."""
+"""How the drafter is run: positions, RoPE and attention backends."""
 
 from __future__ import annotations
 
 from drafter_contracts.checkpoint.config_view import as_number
 from drafter_contracts.engines.capture import lookup
 from drafter_contracts.rules.captured import source_text
-from drafter_contracts.rules.rule import Rule, drafter, engine, given, on_record, option, whole
+from drafter_contracts.rules.rule import Rule, drafter, engine, on_record, option, ways, whole
 from drafter_contracts.serving.speculation import page_size
 from drafter_contracts.serving.target import text_config
 from drafter_contracts.verdict import REFUSE, UNKNOWN, WARN, Finding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from drafter_contracts.rules.rule import Outcome
     from drafter_contracts.situation import Situation
 
 #: Where a release looks for the number of positions, the first that is there counts (CONTEXT_LENGTH_KEYS).
 POSITIONS = ("max_sequence_length", "seq_length", "max_seq_len", "model_max_length", "max_position_embeddings")
 LONGER = "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN"
+_LIMIT = "--context-length"
+_DRAFT_BACKEND = "--speculative-draft-attention-backend"
+_BACKEND = "--attention-backend"
+#: Backends that run on the most hardware, first.
+_PORTABLE = ("flashinfer", "triton")
 _TRUE = {"1", "true"}
-_DTYPES = {"half": "float16", "float": "float32", "BF16": "bfloat16", "F16": "float16", "F32": "float32"}
 _ARGS = "https://github.com/sgl-project/sglang/blob/v0.5.9/python/sglang/srt/server_args.py"
 
 
@@ -80,7 +86,8 @@ def context(s: Situation) -> Outcome:
                 expected=f"at most {trained} tokens",
                 actual=f"{served} tokens",
                 source=f"{s.requirements.source}: draft.trained_context",
-                remedy=f"Expect little gain beyond {trained} tokens, or launch with --context-length {trained}.",
+                remedy=f"Expect little gain beyond {trained} tokens, or launch with {_LIMIT} {trained}.",
+                flags=ways(s, (_LIMIT, str(trained))),
             )
         )
     return tuple(found) if found or own is not None or trained is not None else None
@@ -135,8 +142,9 @@ def _short_positions(s: Situation, own: tuple[int, str], served: int, how: str) 
         expected=f"at least {served} positions",
         actual=f"{count} positions, from {keys}",
         source=f"config.json: {keys.partition(' ')[0]}; {engine(s)} configs/model_config.py",
-        remedy=f"Launch with --context-length {count}"
+        remedy=f"Launch with {_LIMIT} {count}"
         + (f", or set {LONGER}=1 and expect little gain beyond {count} tokens." if crash else "."),
+        flags=ways(s, (_LIMIT, str(count))),
     )
 
 
@@ -161,61 +169,6 @@ def rope(s: Situation) -> Outcome:
             actual=f"rope_theta {used:g}",
             source=f"{s.requirements.source}: draft.rope_theta; config.json: rope_theta",
             remedy=f"Set rope_theta to {trained:g} in the drafter's config; the target's value does not matter.",
-        ),
-    )
-
-
-def quantization(s: Situation) -> Outcome:
-    """The drafter does not inherit a quantisation that its weights do not have."""
-    if s.drafter is None or s.profile is None or s.bundled or not s.serving.speculation.algorithm:
-        return None
-    inherits = s.profile.launch.draft_quantization
-    launched = option(s, "quantization")
-    if not inherits or not isinstance(launched, str) or launched in {"", "unquant"}:
-        return None
-    own = option(s, "speculative_draft_model_quantization")
-    if given(s, "speculative_draft_model_quantization") or s.drafter.quantization:
-        return ()
-    needs_file = launched in s.profile.launch.quantization_files
-    has_flag = own is not None or any(
-        "--speculative-draft-model-quantization" in flag.names for flag in s.profile.launch.flags
-    )
-    effect = "looks for a quantisation file in it and raises" if needs_file else "quantises it while loading"
-    return (
-        Finding(
-            "QUANTIZATION",
-            REFUSE if needs_file else WARN,
-            f"{drafter(s)} is not quantised and inherits --quantization {launched}: {engine(s)} {effect}",
-            expected="the drafter in its own dtype",
-            actual=f"{launched} applied to the drafter",
-            source=f"{engine(s)} server_args.py and model_loader/weight_utils.py: get_quant_config",
-            remedy="Add --speculative-draft-model-quantization unquant."
-            if has_flag
-            else "Leave --quantization out: the target's own config.json states its method.",
-        ),
-    )
-
-
-def dtype(s: Situation) -> Outcome:
-    """The drafter runs in the dtype it was trained in."""
-    if s.drafter is None or not s.serving.speculation.algorithm:
-        return None
-    wanted = s.requirements.dtype or s.drafter.dtype
-    launched = option(s, "dtype")
-    if not wanted or not isinstance(launched, str) or launched == "auto":
-        return None
-    wanted, used = _DTYPES.get(wanted, wanted), _DTYPES.get(launched, launched)
-    if wanted == used or wanted not in set(_DTYPES.values()):
-        return ()
-    return (
-        Finding(
-            "DTYPE",
-            WARN,
-            f"--dtype {launched} runs {drafter(s)} in {used}, and it is made for {wanted}",
-            expected=wanted,
-            actual=used,
-            source=f"{s.requirements.source}: draft.dtype" if s.requirements.dtype else "tensor headers",
-            remedy=f"Launch with --dtype {wanted}, or check the acceptance length in {used}.",
         ),
     )
 
@@ -253,9 +206,18 @@ def topk_backend(s: Situation) -> Outcome:
             actual=f"attention backend {', '.join(backends) or 'chosen by the engine'}, page size {page}",
             source=place,
             remedy="Launch with --speculative-eagle-topk 1"
-            + (f", or name --attention-backend {rules.topk_needs[0]}." if rules.topk_needs else "."),
+            + (f", or name {_BACKEND} {rules.topk_needs[0]}." if rules.topk_needs else "."),
+            flags=_topk_ways(s, rules.topk_needs or ()),
         ),
     )
+
+
+def _topk_ways(s: Situation, takers: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    """A backend that takes this topk; else a chain, whose draft tokens are its steps and the root."""
+    named = sorted(takers, key=lambda name: _PORTABLE.index(name) if name in _PORTABLE else len(_PORTABLE))
+    steps = s.serving.speculation.effective[0]
+    tokens = () if steps is None else ("--speculative-num-draft-tokens", str(steps + 1))
+    return ways(s, *((_BACKEND, name) for name in named), ("--speculative-eagle-topk", "1", *tokens))
 
 
 def draft_attention(s: Situation) -> Outcome:
@@ -268,9 +230,7 @@ def draft_attention(s: Situation) -> Outcome:
     own = option(s, "speculative_draft_attention_backend")
     if s.drafter.attention == "mla" or (isinstance(own, str) and "mla" not in own):
         return ()
-    flag = s.profile is not None and any(
-        "--speculative-draft-attention-backend" in one.names for one in s.profile.launch.flags
-    )
+    flags = ways(s, (_DRAFT_BACKEND, "triton"))
     return (
         Finding(
             "DRAFT_ATTENTION",
@@ -279,9 +239,10 @@ def draft_attention(s: Situation) -> Outcome:
             expected="a backend for multi-head attention",
             actual=str(own or backends[0]),
             source="config.json: no kv_lora_rank",
-            remedy="Add --speculative-draft-attention-backend triton."
-            if flag
+            remedy=f"Add {_DRAFT_BACKEND} triton."
+            if flags
             else "Use a backend that serves both, or a drafter with latent attention.",
+            flags=flags,
         ),
     )
 
@@ -303,22 +264,6 @@ RULES = (
         "https://github.com/vllm-project/vllm-ascend/issues/6612",
         ("R21",),
         rope,
-    ),
-    Rule(
-        "QUANTIZATION",
-        "The drafter does not inherit the target's quantisation",
-        "A bf16 head inherits --quantization and either fails to load or is quantised in passing.",
-        "https://github.com/sgl-project/sglang/pull/28196",
-        ("R18",),
-        quantization,
-    ),
-    Rule(
-        "DTYPE",
-        "The drafter runs in its own dtype",
-        "A bf16 head in fp16 may overflow and draft noise.",
-        "https://github.com/InternLM/lmdeploy/pull/4991",
-        ("R18",),
-        dtype,
     ),
     Rule(
         "TOPK_BACKEND",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from drafter_contracts.checkpoint.facts import DFLASH, DFLASH2, DSPARK, P_EAGLE
 from drafter_contracts.rules.draft_class import SERVES
-from drafter_contracts.rules.rule import Rule, drafter, engine, given, release_names
+from drafter_contracts.rules.rule import Rule, drafter, engine, given, release_names, ways
 from drafter_contracts.verdict import NOTE, REFUSE, UNKNOWN, WARN, Finding
 
 TYPE_CHECKING = False
@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from drafter_contracts.rules.rule import Outcome
     from drafter_contracts.situation import Situation
 
-_FLAGS = "--speculative-num-steps, --speculative-eagle-topk and --speculative-num-draft-tokens"
+_STEPS, _TOPK, _TOKENS = "--speculative-num-steps", "--speculative-eagle-topk", "--speculative-num-draft-tokens"
+_FLAGS = f"{_STEPS}, {_TOPK} and {_TOKENS}"
 _TREES = ("EAGLE", "NEXTN", "EAGLE3", "STANDALONE")
 
 
@@ -189,7 +190,8 @@ def tree(s: Situation) -> Outcome:
             expected=f"at most {held} draft tokens: topk + (steps - 1) x topk x topk, and the root",
             actual=f"{tokens} draft tokens",
             source="organize_draft_results of the release keeps the best draft_tokens - 1 candidates",
-            remedy=f"Set --speculative-num-draft-tokens to at most {held}, or raise steps or topk.",
+            remedy=f"Set {_TOKENS} to at most {held}, or raise steps or topk.",
+            flags=ways(s, (_TOKENS, str(held))),
         ),
     )
 
@@ -244,11 +246,11 @@ def copied_k(s: Situation) -> Outcome:
             "COPIED_K",
             severity,
             f"{fault} (SGLang's draft tokens are K + 1)",
-            expected=f"--speculative-num-steps {k} --speculative-num-draft-tokens {k + 1}",
+            expected=f"{_STEPS} {k} {_TOKENS} {k + 1}",
             actual=f"{tokens} draft tokens with the root",
             source=f"{where}: recommended.speculative_tokens",
-            remedy=f"Set --speculative-num-steps {k} --speculative-eagle-topk 1"
-            f" --speculative-num-draft-tokens {k + 1}.",
+            remedy=f"Set {_STEPS} {k} {_TOPK} 1 {_TOKENS} {k + 1}.",
+            flags=ways(s, (_STEPS, str(k), _TOPK, "1", _TOKENS, str(k + 1))) if copied else (),
         ),
     )
 

@@ -10,6 +10,7 @@ from drafter_contracts.serving.speculation import Request, resolve
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from drafter_contracts.engines.launch_rules import GraphSwitch
     from drafter_contracts.engines.profile import Profile
 
 
@@ -53,16 +54,22 @@ def _speculation(
     )
 
 
+def graph_switch(serving: ServingConfig, profile: Profile) -> tuple[GraphSwitch | None, tuple[str, ...]]:
+    """What decides whether CUDA graphs are on, None where nothing does, and the dests of the options it looks at."""
+    for switch in profile.launch.graphs:
+        if holds(switch.when, serving.arguments.values):
+            return switch, tuple(test.split("=")[0].split(".")[0].strip() for test in switch.when.split(" & "))
+    return None, ()
+
+
 def cuda_graphs(serving: ServingConfig, profile: Profile) -> tuple[bool, str]:
     """Whether CUDA graphs stay on for decode and verify steps, and which option decides that ("" for none)."""
-    arguments = serving.arguments
-    for switch in profile.launch.graphs:
-        if holds(switch.when, arguments.values):
-            dests = [test.split("=")[0].split(".")[0].strip() for test in switch.when.split(" & ")]
-            shown = [arguments.spelled.get(dest, "--" + dest.replace("_", "-")) for dest in dests]
-            why = f"{' and '.join(shown)} ({switch.when})"
-            return switch.on, f"{why} at {switch.source}" if switch.source else why
-    return True, ""
+    switch, dests = graph_switch(serving, profile)
+    if switch is None:
+        return True, ""
+    shown = [serving.arguments.spelled.get(dest, "--" + dest.replace("_", "-")) for dest in dests]
+    why = f"{' and '.join(shown)} ({switch.when})"
+    return switch.on, f"{why} at {switch.source}" if switch.source else why
 
 
 def with_target(

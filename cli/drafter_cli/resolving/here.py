@@ -100,6 +100,7 @@ def _plan(asked: Asked, found: Fetched, name: str) -> Plan:
         profile=engine.profile,
         target=target,
         advisories=advisories_for(load_advisories(ENGINE), engine.release),
+        draft_path=asked.draft_path,
         wishes=asked.wishes,
         name=name,
         others=partial(others, engine=ENGINE, release=engine.release),

@@ -73,6 +73,7 @@ class Asked(msgspec.Struct, frozen=True):
             engine=engine,
             target=self.target,
             target_config=here.config if here is not None else None,
+            draft_path=self.draft_path,
             steps=self.wishes.steps,
             topk=self.wishes.topk,
             draft_tokens=self.wishes.draft_tokens,

@@ -17,7 +17,7 @@ from drafter_contracts.errors import InputError
 from drafter_contracts.launch import options
 from drafter_contracts.launch.others import others
 from drafter_contracts.launch.plan import plan
-from drafter_contracts.launch.plan_records import PATH_PLACEHOLDER, Plan, Wishes
+from drafter_contracts.launch.plan_records import Plan, Wishes
 from drafter_contracts.launch.target_facts import as_launched
 from drafter_contracts.rendering.records import UNCHANGED
 from drafter_contracts.rules import find_rule
@@ -71,7 +71,7 @@ def resolve(registry: Registry, actor: Actor, request: ResolveRequest) -> Resolu
         answer = _answer(row, facts, key.release, engine, request, key.wishes)
         if not key.release or (engine is not None and engine.fixed):
             _PLANS.put(key, answer)
-    return _resolution(located, answer, request.draft_path)
+    return _resolution(located, answer)
 
 
 def resolve_kept(actor: Actor, request: ResolveRequest, located: Located) -> Resolution | None:
@@ -83,7 +83,7 @@ def resolve_kept(actor: Actor, request: ResolveRequest, located: Located) -> Res
     reference = read_reference(request.drafter)
     access.require(actor, "read", reference.name, str(reference))
     answer = _PLANS.get(msgspec.structs.replace(_key(request), digest=located.digest))
-    return None if answer is None else _resolution(located, answer, request.draft_path)
+    return None if answer is None else _resolution(located, answer)
 
 
 def _key(request: ResolveRequest) -> Key:
@@ -96,7 +96,7 @@ def _key(request: ResolveRequest) -> Key:
     wishes = Wishes(request.steps, request.topk, request.draft_tokens, request.extra, request.prefer)
     if request.draft_path.startswith("-"):
         raise InvalidError("an engine would read this path as an option", faults=(Fault("/draft_path", "a path"),))
-    return Key("", release, request.target, _digest(request.target_config), wishes)
+    return Key("", release, request.target, _digest(request.target_config), wishes, request.draft_path)
 
 
 def _digest(config: dict[str, object] | None) -> str:
@@ -133,6 +133,7 @@ def _answer(
             profile=engine.profile,
             target=target,
             advisories=engine.advisories,
+            draft_path=request.draft_path,
             wishes=wishes,
             name=name,
             others=partial(others, engine=engines.ENGINE, release=release),
@@ -147,7 +148,7 @@ def _invalid(error: InputError) -> InvalidError:
     return InvalidError("the request cannot be answered", faults=(fault,))
 
 
-def _resolution(row: Located, answer: Answer, draft_path: str) -> Resolution:
+def _resolution(row: Located, answer: Answer) -> Resolution:
     """The document.
 
     Raises:
@@ -164,14 +165,13 @@ def _resolution(row: Located, answer: Answer, draft_path: str) -> Resolution:
     if row.state == YANKED:
         why = f": {row.state_why}" if row.state_why else ""
         notices = (f"{name} was yanked{why}; it resolves by its exact version only", *notices)
-    flags = made.flags if made is not None else ()
     return Resolution(
         name=row.name,
         version=row.version,
         digest=row.digest,
         fingerprint=row.fingerprint,
         engine=made.engine if made is not None else "",
-        flags=tuple(draft_path if flag == PATH_PLACEHOLDER and draft_path else flag for flag in flags),
+        flags=made.flags if made is not None else (),
         config=made.config if made is not None else None,
         config_changes=made.config_changes if made is not None else (),
         weights=made.weights if made is not None else UNCHANGED,

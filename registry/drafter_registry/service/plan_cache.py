@@ -28,6 +28,7 @@ class Key(msgspec.Struct, frozen=True):
         target: Name of the target.
         target_config: Digest of the config that was sent, or "".
         wishes: Numbers and further options.
+        draft_path: Where the drafter's files will lie for the engine, or "".
     """
 
     digest: str
@@ -35,6 +36,7 @@ class Key(msgspec.Struct, frozen=True):
     target: str
     target_config: str
     wishes: Wishes
+    draft_path: str = ""
 
 
 class Answer(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ import sys
 
 from drafter_cli.commandline import Command, Parsed
 from drafter_cli.errors import exit_code_of_decision
-from drafter_cli.gate_options import OPTIONS, request, with_drafter_here
+from drafter_cli.gate_options import OPTIONS, judged, request
 from drafter_cli.terminal import Style, colours, write, write_json
 
 COMMANDS = {
@@ -27,6 +27,7 @@ COMMANDS = {
                 "another release than the installed one, and the layout on your word",
             ),
             ("drafters check kimi-eagle3@prod -- $(cat launch.txt)", "a drafter of the registry, fetched if need be"),
+            ("drafters check --locked -- $(cat launch.txt)", "against drafters.lock, offline"),
             ("drafters check --json -- sglang serve ... | jq -r '.findings[].remedy'", "for a program"),
         ),
         launch=True,
@@ -37,10 +38,9 @@ COMMANDS = {
 def run(command: Command, parsed: Parsed) -> int:  # noqa: ARG001 - every command has this signature
     """Print the verdict; returns its exit code."""
     asked = request(parsed)
-    from drafter_cli.gate import judge
     from drafter_cli.verdict_view import document, render
 
-    verdict = judge(with_drafter_here(asked))
+    verdict = judged(asked)
     if parsed.has("--json"):
         write_json(document(verdict))
     else:

@@ -40,6 +40,7 @@ COMMANDS = {
                 "MODE",
                 choices=MODES,
             ),
+            Option("--dry-run", "all of it but the start: exits with 0 where the launch would be started"),
         ),
         examples=(
             (
@@ -57,8 +58,9 @@ COMMANDS = {
 def run(command: Command, parsed: Parsed) -> int:  # noqa: ARG001 - every command has this signature
     """Become the launch, or return the exit code that says why not."""
     mode = mode_of(parsed.value("--mode"))
+    start = _stay if parsed.has("--dry-run") else become
     if mode == OFF and parsed.launch:
-        return become(parsed.launch)
+        return start(parsed.launch)
     asked = request(parsed)
     if parsed.has("--json"):  # one document on standard error, and nothing before it
         asked = replace(asked, quiet=True)
@@ -72,12 +74,12 @@ def run(command: Command, parsed: Parsed) -> int:  # noqa: ARG001 - every comman
         report(error, as_json=parsed.has("--json"), to_stderr=True)
         allowed, code = False, EXIT_OK
     if allowed:
-        return become(asked.launch)
+        return start(asked.launch)
     as_json = parsed.has("--json")  # one document, and nothing after it
     if mode == WARN:
         if not as_json:
             write("drafters guard: starting anyway (mode warn)", to_stderr=True)
-        return become(asked.launch)
+        return start(asked.launch)
     if not as_json:
         write("drafters guard: the launch was not started", to_stderr=True)
     return code
@@ -101,6 +103,11 @@ def _decide(asked: Request, *, as_json: bool) -> tuple[bool, int]:
         write(render(verdict, Style(on=colours(sys.stderr))), to_stderr=True)
     code = exit_code_of_decision(verdict.decision)
     return code == EXIT_OK, code
+
+
+def _stay(launch: Sequence[str]) -> int:  # noqa: ARG001 - stands in for `become`
+    """Start nothing."""
+    return EXIT_OK
 
 
 def become(launch: Sequence[str]) -> int:

@@ -77,7 +77,7 @@ def run(command: Command, parsed: Parsed) -> int:  # noqa: ARG001 - every comman
     try:
         resolution = answer(asked, parsed)
     except RefusedError as error:
-        return _refused(error, as_json=parsed.has("--json"))
+        return refused(error, as_json=parsed.has("--json"))
     for change in resolution.config_changes:
         write(f"drafters: config.json: {printable(change)}", to_stderr=True)
     if resolution.config is not None and not asked.pull and asked.shape != JSON_FORMAT:
@@ -196,8 +196,8 @@ def placed(resolution: Resolution, path: str) -> Resolution:
     return msgspec.structs.replace(resolution, flags=flags)
 
 
-def _refused(error: RefusedError, *, as_json: bool) -> int:
-    """Say why there are no flags: the whole verdict, to standard error or as one document."""
+def refused(error: RefusedError, *, as_json: bool) -> int:
+    """Say why there are no flags: the whole verdict, to standard error or as one document; returns the exit code."""
     verdict = error.verdict
     code = exit_code_of_error(error)
     if as_json:

@@ -27,7 +27,8 @@ class Seen(msgspec.Struct, frozen=True):
         engine: The engine; None if it cannot be told.
         engine_problem: Why not.
         directory: Where the drafter's files lie, "" if the launch names none that is here.
-        files: Path of every file there to its sha256; None if they cannot be read.
+        files: Path of every locked file that is there to its sha256; None if they cannot be read.
+        names: Names of all that lies in the directory itself.
         files_problem: Why not.
         may_lack: Files whose content is known from elsewhere: they need not lie there.
         target: What the launch calls its target.
@@ -41,6 +42,7 @@ class Seen(msgspec.Struct, frozen=True):
     engine_problem: str = ""
     directory: str = ""
     files: dict[str, str] | None = None
+    names: tuple[str, ...] = ()
     files_problem: str = ""
     may_lack: frozenset[str] = frozenset()
     target: str = ""
@@ -80,7 +82,7 @@ def files_drift(lock: Lock, seen: Seen) -> Outcome:
         if actual != digest and not (actual is None and path in seen.may_lack):
             told = "no file of that name" if actual is None else f"sha256:{actual}"
             found.append(_file(lock, seen, path, f"sha256:{digest}", told))
-    strangers = sorted(path for path in seen.files if path not in lock.drafter.files and read_by_engines(path))
+    strangers = [name for name in seen.names if name not in lock.drafter.files and read_by_engines(name)]
     found += [_file(lock, seen, path, "no file of that name", "one that an engine may read") for path in strangers]
     return tuple(found)
 
@@ -99,9 +101,9 @@ def _own_files(lock: Lock) -> str:
 _READ = (".safetensors", ".json", ".bin", ".pt", ".pth", ".gguf", ".py", ".model", ".tiktoken", ".jinja")
 
 
-def read_by_engines(path: str) -> bool:
-    """Whether an engine may open a file of that path in a drafter's directory: of its folders they read none."""
-    return "/" not in path and path.lower().endswith(_READ)
+def read_by_engines(name: str) -> bool:
+    """Whether an engine may open a file of that name in a drafter's directory: of the folders in it they read none."""
+    return not name.startswith(".") and name.lower().endswith(_READ)
 
 
 def target_drift(lock: Lock, seen: Seen) -> Outcome:

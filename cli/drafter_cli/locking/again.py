@@ -1,0 +1,88 @@
+"""A question answered as a lock, the first time and again."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import msgspec
+
+from drafter_cli.client.connect import connect
+from drafter_cli.locking.make import make
+from drafter_cli.locking.question import ask
+from drafter_cli.resolving.command import answer
+from drafter_contracts.locking.differences import LockChange, differences
+from drafter_registry.documents import LIVE, Resolution
+from drafter_registry.errors import NotFoundError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from drafter_cli.commandline import Parsed
+    from drafter_contracts.locking.document import Lock, Question
+
+#: Field of a change that is not in the document: whether the locked version may still be used.
+STATE = "state"
+#: Field of a change of what was asked for: it leads nowhere any more.
+REFERENCE = "asked.reference"
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """A question, answered.
+
+    Attributes:
+        lock: As it would be locked now.
+        resolution: The answer, its flags with the directory.
+        directory: Where the drafter's files lie here.
+    """
+
+    lock: Lock
+    resolution: Resolution
+    directory: str
+
+
+def resolved(question: Question, parsed: Parsed) -> Answered:
+    """The lock of a question.
+
+    Args:
+        question: The question.
+        parsed: The command line, for which registry.
+
+    Raises:
+        RefusedError: There are no such flags; with the whole verdict.
+        RegistryError: The registry does not give the drafter.
+        UsageError: Neither registry nor cache has it, or something that the question names is not there.
+        ContractsError: Files that cannot be read, or options that no launch can have.
+    """
+    asking = ask(question, offline=parsed.has("--offline"))
+    resolution = answer(asking.asked, parsed)
+    made = make(asking, resolution)
+    return Answered(made.lock, resolution, made.directory)
+
+
+def changes_now(lock: Lock, parsed: Parsed) -> tuple[LockChange, ...]:
+    """In what resolving again differs; errors as of `resolved`.
+
+    Args:
+        lock: As it was locked.
+        parsed: The command line, for which registry.
+    """
+    state = () if parsed.has("--offline") else _state(lock, parsed)
+    try:
+        answered = resolved(lock.asked, parsed)
+    except NotFoundError as error:
+        if not state:  # the version is there, and what was asked for is not: an alias that was removed
+            raise
+        return (*state, LockChange(REFERENCE, lock.asked.reference, error.message))
+    return (*state, *differences(lock, answered.lock))
+
+
+def _state(lock: Lock, parsed: Parsed) -> tuple[LockChange, ...]:
+    """Whether the locked version was yanked or deleted meanwhile."""
+    with closing(connect(parsed)) as backend:
+        try:
+            shown = backend.show(lock.name)
+        except NotFoundError as error:
+            return (LockChange(STATE, LIVE, error.message),)
+    if shown.summary.state == LIVE:
+        return ()
+    why = f": {shown.yanked_why}" if shown.yanked_why else ""
+    return (LockChange(STATE, LIVE, f"{lock.name} is {shown.summary.state}{why}"),)

@@ -75,6 +75,12 @@ class ContradictionError(CheckpointError):
     code = "CHECKPOINT_CONTRADICTION"
 
 
+class RenderError(InputError):
+    """A drafter whose files cannot be rendered as asked: nothing is known that would keep its meaning."""
+
+    code = "RENDER_IMPOSSIBLE"
+
+
 class ManifestError(InputError):
     """A manifest that does not follow its schema."""
 

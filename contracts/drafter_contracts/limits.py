@@ -6,6 +6,8 @@ from __future__ import annotations
 header_max_bytes = 4 * 1024 * 1024
 #: Largest shard index read, bytes.
 index_max_bytes = 16 * 1024 * 1024
+#: Largest weight file that a render rewrites, bytes.
+rewritten_file_max_bytes = 64 * 1024 * 1024 * 1024
 #: Largest config.json (drafter's or target's) read, bytes.
 config_max_bytes = 1024 * 1024
 #: Largest drafters-manifest.json read, bytes.

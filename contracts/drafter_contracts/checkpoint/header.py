@@ -34,10 +34,12 @@ class Header(msgspec.Struct, frozen=True):
     Attributes:
         tensors: In the order of their data.
         metadata: `__metadata__`: text to text, or empty.
+        spans: First byte of each tensor and the one after its last, counted from the end of the header.
     """
 
     tensors: tuple[TensorFact, ...]
     metadata: dict[str, str]
+    spans: tuple[tuple[int, int], ...] = ()
 
 
 class _Entry(msgspec.Struct):
@@ -99,7 +101,8 @@ def parse_header(head: bytes, file_size: int, where: str) -> Header:
             actual=f"{file_size} bytes",
         )
     ordered = sorted(entries.items(), key=lambda item: item[1].data_offsets)
-    return Header(tuple(TensorFact(name, entry.dtype, entry.shape) for name, entry in ordered), metadata)
+    tensors = tuple(TensorFact(name, entry.dtype, entry.shape) for name, entry in ordered)
+    return Header(tensors, metadata, tuple(entry.data_offsets for _, entry in ordered))
 
 
 def header_length(prefix: bytes, file_size: int, where: str) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import subprocess
 import sys
@@ -14,7 +13,6 @@ import pytest
 from drafter_cli.cache import blobs as cache_blobs
 from drafter_cli.cache import drafters as cache
 from drafter_cli.errors import UnreachableError, UsageError
-from drafter_contracts.errors import ManifestError
 from drafter_contracts.manifest import FILE_NAME, SCHEMA, FileRecord, Manifest, canonical
 from drafter_contracts.manifest import digest as digest_of
 from drafter_registry.errors import DigestError, IntegrityError, InvalidError, NotFoundError
@@ -290,26 +288,6 @@ def test_one_version_of_two_registries_is_not_guessed():
     assert cache.find_pulled(f"tiny@{digest_of(listed())}") is not None
 
 
-def test_another_config_is_another_directory_of_the_same_files():
-    directory = pull(Registry())
-    made = cache.with_config(directory, {"b": 2})
-    assert made != directory
-    assert json.loads(content(made)["config.json"]) == {"b": 2}
-    assert os.path.samefile(os.path.join(made, "model.safetensors"), os.path.join(directory, "model.safetensors"))
-    assert content(directory)["config.json"] == FILES["config.json"]
-    assert cache.with_config(directory, {"b": 2}) == made
-    assert cache.with_config(directory, {"b": 3}) != made
-    assert cache.find_pulled("tiny@1.0") == directory
-
-
-def test_a_changed_render_is_made_again():
-    directory = pull(Registry())
-    made = cache.with_config(directory, {"b": 2})
-    with open(os.path.join(made, "config.json"), "wb") as file:
-        file.write(b"{}")
-    assert json.loads(content(cache.with_config(directory, {"b": 2}))["config.json"]) == {"b": 2}
-
-
 def test_two_at_once_fetch_each_byte_once():
     registry = Registry()
     both = threading.Barrier(2)
@@ -422,5 +400,3 @@ def test_a_directory_with_a_broken_manifest_is_not_found(root):
     with open(os.path.join(directory, FILE_NAME), "wb") as file:
         file.write(b'{"schema": "other"}')
     assert cache.find_pulled("tiny@1.0") is None
-    with pytest.raises(ManifestError):
-        cache.with_config(directory, {})

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 #: Files fetched at once.
 AT_ONCE = 4
-_CONFIG = "config.json"
 
 
 class Missing(msgspec.Struct, frozen=True):
@@ -85,16 +84,16 @@ def ensure(
     wanted = manifest.files if files is None else files
     root = cache_root()
     directory = _directory(root, name, digest, None if files is None else wanted)
-    if _is_complete(directory, wanted, manifest):
+    if is_complete(directory, wanted, manifest):
         return directory
     blobs = Blobs(root)
-    with _held(directory, blobs):
-        if not _is_complete(directory, wanted, manifest):  # or somebody else fetched it meanwhile
+    with held(directory, blobs):
+        if not is_complete(directory, wanted, manifest):  # or somebody else fetched it meanwhile
             # By its version, which is found when yanked, too; every byte is verified whatever comes.
             _fetch_all(blobs, backend, f"{name}@{manifest.version or digest}", wanted, tell or (lambda _: None))
             cache_elsewhere.check_headers(wanted, blobs.path)
             paths = {record.path: blobs.path(record.sha256) for record in wanted}
-            _assemble(directory, paths, {FILE_NAME: canonical(manifest)})
+            assemble(directory, paths, {FILE_NAME: canonical(manifest)})
     return directory
 
 
@@ -141,29 +140,6 @@ def find_pulled(reference: str) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
-def with_config(directory: str, config: Mapping[str, object]) -> str:
-    """A pulled directory with another config.json: same files otherwise, beside the first, whole or not at all.
-
-    Args:
-        directory: As `ensure` or `find_pulled` gave it.
-        config: The drafter's config.json, as one engine release must see it.
-
-    Raises:
-        UsageError: The cache cannot be written.
-    """
-    data = msgspec.json.format(msgspec.json.encode(config, order="sorted"), indent=2) + b"\n"
-    made = f"{directory}.config-{hashlib.sha256(data).hexdigest()[:16]}"
-    manifest = read_manifest(directory)
-    if manifest is None:
-        raise UsageError(f"{directory} is no pulled drafter")
-    kept = tuple(record for record in manifest.files if record.path != _CONFIG)
-    with _held(made, Blobs(_root_of(directory))):
-        if not (_is_complete(made, kept, manifest) and _content(os.path.join(made, _CONFIG)) == data):
-            texts = {FILE_NAME: canonical(manifest), _CONFIG: data}
-            _assemble(made, {record.path: os.path.join(directory, record.path) for record in kept}, texts)
-    return made
-
-
 def _check(name: str, digest: str, manifest: Manifest) -> None:
     """Refuse what must never become a path or be taken for the version."""
     names.check_name(name)
@@ -189,11 +165,8 @@ def _directory(root: str, name: str, digest: str, files: tuple[FileRecord, ...] 
     return os.path.join(root, "drafters", name, leaf)
 
 
-def _root_of(directory: str) -> str:
-    return os.path.dirname(os.path.dirname(os.path.dirname(directory)))
-
-
-def _is_complete(directory: str, files: tuple[FileRecord, ...], manifest: Manifest) -> bool:
+def is_complete(directory: str, files: tuple[FileRecord, ...], manifest: Manifest) -> bool:
+    """Whether a directory holds these files and this manifest, whole and undamaged."""
     return _content(os.path.join(directory, FILE_NAME)) == canonical(manifest) and all(
         is_verified(os.path.join(directory, record.path), record.sha256, record.size) for record in files
     )
@@ -227,7 +200,7 @@ def _pulled_manifest(directory: str) -> Manifest | None:
         return None
     if manifest is None or digest_of(manifest) != "sha256:" + os.path.basename(directory):
         return None
-    return manifest if _is_complete(directory, manifest.files, manifest) else None
+    return manifest if is_complete(directory, manifest.files, manifest) else None
 
 
 def _fetch_all(blobs: Blobs, backend: Backend, reference: str, files: tuple[FileRecord, ...], tell: Tell) -> None:
@@ -258,8 +231,12 @@ def _fetch(blobs: Blobs, backend: Backend, reference: str, record: FileRecord, t
 
 
 @contextmanager
-def _held(directory: str, blobs: Blobs) -> Iterator[None]:
+def held(directory: str, blobs: Blobs) -> Iterator[None]:
     """Make a directory while no other process does.
+
+    Args:
+        directory: Its name.
+        blobs: The blobs of its cache.
 
     Raises:
         UsageError: The cache cannot be written.
@@ -276,22 +253,29 @@ def _held(directory: str, blobs: Blobs) -> Iterator[None]:
         raise UsageError(said, "make room, or set DRAFTERS_CACHE") from None
 
 
-def _assemble(directory: str, files: Mapping[str, str], texts: Mapping[str, bytes]) -> None:
+def assemble(
+    directory: str, files: Mapping[str, str], texts: Mapping[str, bytes], copies: Mapping[str, str] | None = None
+) -> None:
     """Make a directory of hard links (copies where the filesystem has none), then give it its name.
 
     Args:
         directory: Its name.
         files: Path inside it to the file to link.
         texts: Path inside it to content.
+        copies: Path inside it to the file to copy; None for none.
+
+    Raises:
+        OSError: It cannot be made; nothing of it is left.
     """
     made = f"{directory}.{os.getpid()}.tmp"
     shutil.rmtree(made, ignore_errors=True)
     try:
         os.makedirs(made, 0o700)
-        for inside, source in files.items():
-            path = os.path.join(made, *inside.split("/"))
-            os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
-            _link(source, path)
+        for sources, bring in ((files, _link), (copies or {}, shutil.copyfile)):
+            for inside, source in sources.items():
+                path = os.path.join(made, *inside.split("/"))
+                os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+                bring(source, path)
         for inside, data in texts.items():
             with open(os.path.join(made, inside), "xb") as file:
                 file.write(data)

@@ -15,6 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from drafter_cli.rendering.renders import Render
     from drafter_contracts.engines.profile import Profile
     from drafter_registry.documents import Resolution
 
@@ -23,19 +24,22 @@ ARRAY = "DRAFTERS_ARGS"
 PREFIX = "DRAFTERS_RESOLVED_"
 
 
-def text(resolution: Resolution, shape: str, profile: Profile | None) -> str:
+def text(resolution: Resolution, shape: str, profile: Profile | None, render: Render | None = None) -> str:
     """The text for standard output.
 
     Args:
         resolution: With the draft path in its flags.
         shape: One of `resolve_request.FORMATS`.
         profile: The release; None if it is not known here.
+        render: The render that its flags name; None where they name none.
 
     Raises:
         UsageError: The release cannot take its options in that form.
     """
     if shape == JSON_FORMAT:
-        return msgspec.json.format(msgspec.json.encode(resolution), indent=2).decode()
+        made = None if render is None else {"directory": render.directory, "digest": render.digest}
+        document = {**msgspec.to_builtins(resolution), "render": made}
+        return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
     if shape == ARGS:
         return quoted(resolution.flags)
     if shape == SHELL:

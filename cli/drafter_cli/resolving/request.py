@@ -14,7 +14,7 @@ from drafter_contracts import hub_cache
 from drafter_contracts.checkpoint.read import read_config
 from drafter_contracts.engines.store import load_profile
 from drafter_contracts.errors import UnknownReleaseError
-from drafter_contracts.launch.plan_records import Wishes
+from drafter_contracts.launch.plan_records import FLAGS, RENDER, Wishes
 from drafter_contracts.serving.invocation import read_invocation
 from drafter_contracts.serving.target import read_target, target_from_config
 from drafter_registry.documents import ResolveRequest
@@ -78,6 +78,7 @@ class Asked(msgspec.Struct, frozen=True):
             topk=self.wishes.topk,
             draft_tokens=self.wishes.draft_tokens,
             extra=self.wishes.extra,
+            prefer="render" if self.wishes.prefer == RENDER else "flags",
         )
 
     def target_here(self, manifest: Manifest | None = None) -> TargetFacts | None:
@@ -114,7 +115,11 @@ def read(parsed: Parsed, engine: Engine | None = None) -> Asked:
         _check_same(parsed.value("--target"))
     engine = engine or _engine(parsed.value("--engine"))
     wishes = Wishes(
-        _number(parsed, "--steps"), _number(parsed, "--topk"), _number(parsed, "--draft-tokens"), parsed.launch or ()
+        _number(parsed, "--steps"),
+        _number(parsed, "--topk"),
+        _number(parsed, "--draft-tokens"),
+        parsed.launch or (),
+        parsed.value("--prefer") or FLAGS,
     )
     draft_path = parsed.value("--draft-path")
     if draft_path.startswith("-"):

@@ -37,7 +37,8 @@ class ConfigEdit:
         if present and now == value and type(now) is type(value):
             return
         self.config = with_value(self.config, dotted, value)
-        self.changes.append(f"{dotted} is set to {msgspec.json.encode(value).decode()}: {reason}")
+        shown = msgspec.json.format(msgspec.json.encode(value), indent=0).decode()
+        self.changes.append(f"{dotted} is set to {shown}: {reason}")
         self._done.append((dotted, value, True))
 
     def drop(self, dotted: str, reason: str) -> None:

@@ -61,7 +61,7 @@ def test_a_config_is_made_where_the_targets_own_config_has_the_key(bench):
     }  # fmt: skip
     assert {**made.config, "eagle_config": 0} == {**bench.facts().config, "eagle_config": 0}
     assert made.config_changes == (
-        "eagle_config.eagle_aux_hidden_state_layer_ids is set to [3,31,59]: sglang 0.5.23 makes boundaries 3, 31, 59"
+        "eagle_config.eagle_aux_hidden_state_layer_ids is set to [3, 31, 59]: sglang 0.5.23 makes boundaries 3, 31, 59"
         " (outputs of layers 2, 30, 58) of them for KimiK25ForConditionalGeneration",
     )
 

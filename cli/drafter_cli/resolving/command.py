@@ -50,8 +50,8 @@ COMMANDS = {
             Option("--draft-tokens", "--speculative-num-draft-tokens instead of the recommended", "NUMBER"),
             Option(
                 "--prefer",
-                f"what to try first where a drafter is not right for the release: {FLAGS} (default: its files stay as they"
-                " are where flags can say it) or render (other files, fewer flags)",
+                f"what to try first where a drafter is not right for the release: {FLAGS} (default: its files stay as"
+                " they are where flags can say it) or render (other files, fewer flags)",
                 "FIRST",
                 "",
                 PREFERENCES,

@@ -74,15 +74,17 @@ def stated_values(flags: Sequence[Flag], record: object) -> dict[str, object]:
 
     Args:
         flags: The release's flag table.
-        record: A `ServerArgs`: a dataclass or a msgspec struct. Where a field has no option, its own default counts.
+        record: A `ServerArgs`: a dataclass or a msgspec struct. Where a field has no option, its own default counts; a
+            field that is None by its own default says nothing, whatever its option's default is.
     """
     options = _Options(flags)
     found = {}
     for name in record_fields(record) or ():
-        option = options.named(name)
-        default = option[0].default if option else _field_default(record, name)
+        option, own = options.named(name), _field_default(record, name)
+        default = option[0].default if option else own
         value = getattr(record, name, None)
-        if not _same(plain(value), plain(default)):
+        silent = value is None and own is None
+        if not silent and not _same(plain(value), plain(default)):
             found[name] = value
     return found
 

@@ -114,8 +114,7 @@ def order(s: Situation) -> Outcome:
             expected=stated_text(s),
             actual=describe_taps(got),
             source=capture_source(s),
-            remedy=f"{layout_remedy(s)} Permuting the {len(mine)} column blocks of fc.weight to the engine's order"
-            " gives the same function.",
+            remedy=layout_remedy(s),
         ),
     )
 

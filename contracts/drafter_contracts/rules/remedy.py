@@ -14,8 +14,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from drafter_contracts.checkpoint.facts import DrafterFacts
     from drafter_contracts.engines.elsewhere import OtherRelease
     from drafter_contracts.engines.profile import CaptureMethod, GraphReplay, IdReading
+    from drafter_contracts.layout import CaptureLayout
     from drafter_contracts.situation import Situation
 
     #: What decides how a release feeds a layout, without the places where the release does it.
@@ -42,7 +44,7 @@ def solution(
     target, stated = s.target, s.stated
     if target is None or target.num_layers is None or stated is None or rule is None or reading is None:
         return None
-    return solve(
+    found = solve(
         rule,
         reading,
         replay,
@@ -54,6 +56,21 @@ def solution(
         architectures=s.drafter.architectures if s.drafter is not None else (),
         config=s.draft_config,
         any_order=True,
+    )
+    return found if not found.order or s.drafter is None else _if_weights_allow(found, s.drafter, stated.layout)
+
+
+def _if_weights_allow(found: Solution, drafter: DrafterFacts, layout: CaptureLayout) -> Solution:
+    """A solution in another order, unless the drafter's tensors cannot be put in it."""
+    from drafter_contracts.rendering.blocks import order_faults
+
+    faults = order_faults(drafter.tensors, found.order, layout.widths) if drafter.tensors else ()
+    if not faults:
+        return found
+    fed = ", ".join(map(str, in_order(layout, found.order).boundaries))
+    return Solution(
+        reason=f"this release feeds these layers in the order {fed} alone, and the drafter's weights cannot be put in "
+        f"it: {'; '.join(faults)}"
     )
 
 

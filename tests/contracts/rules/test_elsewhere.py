@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from drafter_contracts.engines.profile import CaptureRule, Drafter, Shift
+from drafter_contracts.checkpoint.facts import TensorFact
+from drafter_contracts.engines.profile import CaptureRule, Drafter, Guard, Shift
 from drafter_contracts.rules import remedy
 
 KEY = "eagle_config.eagle_aux_hidden_state_layer_ids"
@@ -87,3 +88,72 @@ def test_nothing_is_claimed_of_other_releases_that_nobody_read(foreign):
     assert "other" not in foreign.finding("CAPTURE_LAYERS").remedy
     foreign.others = releases(foreign, "9.9.1", targets={})
     assert "No other known release feeds this layout." in foreign.finding("CAPTURE_LAYERS").remedy
+
+
+PULL = "fc's column blocks permuted by a render: drafters pull REF --for sglang=="
+
+
+def test_another_order_is_a_render_of_the_release_at_hand(scene):
+    scene.boundaries = (17, 3, 29)
+    fed = "No ids give sglang 9.9.9 this order, only the ascending order 3, 17, 29."
+    assert scene.finding("CAPTURE_ORDER").remedy == f"{fed} It serves the drafter with {PULL}9.9.9."
+
+
+def test_graphs_that_must_be_off_for_another_order_are_part_of_the_remedy(scene):
+    scene.boundaries = (16, 3, 29)
+    scene.graphs = replace(scene.graphs, ids="default", disabled_by=("--disable-cuda-graph",))
+    scene.config["eagle_config"] = {"eagle_aux_hidden_state_layer_ids": [15, 2, 28]}
+    assert f"{PULL}9.9.9, together with --disable-cuda-graph." in scene.finding("CAPTURE_ORDER").remedy
+
+
+def test_weights_that_cannot_be_put_in_another_order_are_named_and_nobody_is_told_to_render(foreign):
+    foreign.boundaries = (17, 3, 29)
+    scale = TensorFact("fc.weight_scale", "F32", (32, 96))
+    foreign.facts = replace(foreign.facts, tensors=(*foreign.facts.tensors, scale))
+    foreign.others = releases(foreign, "9.9.1", "9.9.2")
+    remedy = foreign.finding("CAPTURE_ORDER").remedy
+    assert "the drafter's weights cannot be put in it: fc.weight_scale [32, 96] F32: a quantised fc" in remedy
+    assert "in the order 3, 17, 29 alone" in remedy
+    assert "render" not in remedy
+    assert "No other known release feeds this layout." in remedy
+
+
+def test_a_release_that_serves_only_by_a_render_is_named_so_and_last_and_the_nearest_are_named(foreign):
+    """At hand: a release that feeds no such layer at all. Elsewhere: some keep the order, some sort."""
+    foreign.boundaries = (17, 1, 29)
+    keeps = replace(foreign.rule, capture=CaptureRule(order="given"))
+    foreign.others = [
+        *releases(foreign, "9.8.0", "9.8.1", rules=(keeps,)),
+        *releases(foreign, "9.9.1", "9.9.5", "9.9.6"),
+        *releases(foreign, "9.9.7", rules=(replace(keeps, guards=(Guard("unsorted", "ValueError"),)),)),
+    ]
+    foreign.edit("reading", range_low=1)
+    foreign.edit("rule", shifts=(Shift(1),))
+    foreign.others = [replace(o, readings={"EAGLE3": replace(foreign.reading, range_low=None)}) for o in foreign.others]
+    foreign.config["eagle_config"] = {"eagle_aux_hidden_state_layer_ids": [16, 3, 28]}
+    remedy = foreign.finding("CAPTURE_LAYERS").remedy
+    assert remedy.startswith("No ids work on sglang 9.9.3: no ids give these layers")
+    assert "in whatever order the column blocks of fc are put" in remedy
+    assert remedy.endswith(
+        "Other releases that feed this layout: "
+        f"sglang 9.8.0 to 9.8.1 with {KEY} = [16, 0, 28]; "
+        f"sglang 9.9.1, from 9.9.5 on with {KEY} = [0, 16, 28], {PULL}V. "
+        "The nearest: 9.9.1 (older), 9.9.5 (newer)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("others", "words"),
+    [
+        (("9.8.0", "9.9.1", "9.9.2"), " The nearest: 9.9.2 (older)."),
+        (("9.9.4", "9.9.10", "9.10.0"), " The nearest: 9.9.4 (newer)."),
+        (("9.9.2.post1", "9.9.2", "9.9.3.post1", "9.10.0"), " The nearest: 9.9.2.post1 (older), 9.9.3.post1 (newer)."),
+        (("9.9.2", "9.9.4"), ""),
+    ],
+)
+def test_the_nearest_releases_are_named_where_there_is_a_choice(foreign, others, words):
+    foreign.others = releases(foreign, *others)
+    foreign.edit("rule", shifts=(Shift(1, "first==1"), Shift(2)), capture=CaptureRule())
+    foreign.edit("reading", range_low=2)
+    remedy = foreign.finding("CAPTURE_LAYERS").remedy
+    assert remedy.endswith(f"with the drafter's config as it is.{words}")

@@ -117,7 +117,7 @@ def read_situation(request: Request, invocation: Invocation, engine: Engine) -> 
     profile = engine.profile
     serving = read_serving(invocation, profile) if profile is not None else ServingConfig(invocation)
     target, target_problem = _read_target(request, serving, profile)
-    drafter = _read_drafter(request, serving, target)
+    drafter, other = _as_served(request, serving, _read_drafter(request, serving, target), target)
     manifest = _read_manifest(request, drafter.directory)
     if target is not None and manifest is not None and manifest.requirements().target_tokenizer_sha256:
         target, target_problem = _read_target(request, serving, profile, with_tokenizer=True)
@@ -140,7 +140,7 @@ def read_situation(request: Request, invocation: Invocation, engine: Engine) -> 
         drafter=drafter.facts,
         drafter_name=drafter.name,
         drafter_problem=drafter.problem,
-        drafter_served=_other_drafter(request, serving, drafter),
+        drafter_served=other,
         target=target,
         target_problem=target_problem,
         manifest=manifest,
@@ -179,6 +179,10 @@ def _read_drafter(request: Request, serving: ServingConfig, target: TargetFacts 
     called = request.called or asked
     if directory is None:
         return Drafter(called, problem=f"{asked} is neither a directory nor in this machine's Hub cache")
+    return _read_directory(called, directory, target)
+
+
+def _read_directory(called: str, directory: str, target: TargetFacts | None) -> Drafter:
     from drafter_contracts.checkpoint.read import read_drafter
 
     try:
@@ -205,14 +209,23 @@ def drafter_directory(request: Request, serving: ServingConfig) -> str | None:
     return find(path, revision, environment=serving.invocation.environment or None)
 
 
-def _other_drafter(request: Request, serving: ServingConfig, drafter: Drafter) -> str | None:
-    """In what the launch's own drafter differs from the one that is judged, "" if in nothing, None if unknown."""
+def _as_served(
+    request: Request, serving: ServingConfig, drafter: Drafter, target: TargetFacts | None
+) -> tuple[Drafter, str | None]:
+    """The drafter to judge, and in what the launch's own differs from it: "" if in nothing, None if unknown.
+
+    Where the launch's drafter is a render of the one that is asked about, the render is judged, by its own manifest.
+    """
     path = serving.speculation.stated_draft_path
     if not request.drafter or not path or not drafter.directory:
-        return ""
-    from drafter_cli.served_drafter import difference
+        return drafter, ""
+    from drafter_cli.served_drafter import difference, rendered
 
-    return difference(drafter.directory, drafter.facts, serving, _in_launch_directory(path, serving))
+    path = _in_launch_directory(path, serving)
+    render, why_not = ("", "") if request.manifest else rendered(drafter.directory, drafter.facts, serving, path)
+    if render:
+        return _read_directory(f"{drafter.name} (a render of it)", render, target), ""
+    return drafter, why_not or difference(drafter.directory, drafter.facts, serving, path)
 
 
 def _in_launch_directory(path: str, serving: ServingConfig) -> str:

@@ -144,6 +144,13 @@ class IncompleteError(RegistryError):
     status = 422
 
 
+class RenderedError(RegistryError):
+    """The files are a render of a version, made ready for one engine release; a render is never published."""
+
+    code = "IS_A_RENDER"
+    status = 422
+
+
 class BlobsMissingError(IncompleteError):
     """The manifest is right as far as can be told, and names files that were not uploaded; `faults` lists them."""
 

@@ -16,6 +16,7 @@ from drafter_cli.errors import EXIT_OK, UnreachableError, UsageError
 from drafter_cli.progress import Progress
 from drafter_cli.terminal import printable, write, write_json
 from drafter_cli.words import plural, size
+from drafter_contracts.launch.plan_records import FLAGS, PREFERENCES, RENDER
 from drafter_contracts.manifest import FileRecord, Manifest, decode
 from drafter_contracts.manifest import digest as digest_of
 from drafter_contracts.manifest import read_manifest as stored_manifest
@@ -35,10 +36,23 @@ COMMANDS = {
             "Fetches what is not in the cache yet, several files at once, goes on after a cut, verifies every byte,\n"
             "and prints the directory: an engine can be started on it. With DIR the files are copied there; content\n"
             "that differs is never overwritten. Where the registry does not answer, NAME@VERSION and\n"
-            "NAME@sha256:DIGEST are found in the cache if they were pulled before."
+            "NAME@sha256:DIGEST are found in the cache if they were pulled before.\n"
+            "With --for it is what that engine release must see: where the stored files are not right for it, a\n"
+            "render, with another config.json and, where need be, weights in another order or under other names.\n"
+            "RENDER.md in it says what was changed and why. Refused (3) or not known (5) as by `drafters resolve`."
         ),
         words=("REF", "[DIR]"),
         options=(
+            Option("--output", "the directory to put the files in, like DIR", "DIR", short="-o"),
+            Option("--for", "an engine release, as for `drafters resolve --engine`: sglang==0.5.23", "RELEASE|PATH"),
+            Option("--target", "with --for: directory or name of the target; default: the recorded one", "PATH|ID"),
+            Option("--target-config", "with --for: the target's config.json", "FILE"),
+            Option(
+                "--prefer",
+                f"with --for: what to try first, {RENDER} (default) or {FLAGS}, as for `drafters resolve`",
+                "FIRST",
+                choices=PREFERENCES,
+            ),
             Option("--files", "only files that match these patterns: config.json, *.json", "GLOB...", many=True),
             *OPTIONS,
             JSON,
@@ -46,6 +60,7 @@ COMMANDS = {
         examples=(
             ("drafters pull kimi-eagle3@prod", "into the cache; prints the directory"),
             ("drafters pull kimi-eagle3@1.0 ./drafter", "into a directory of your own"),
+            ("drafters pull kimi-eagle3@1.0 --for sglang==0.5.23 -o ./drafter", "as that release must see it"),
         ),
     )
 }
@@ -66,14 +81,19 @@ class Pulled(msgspec.Struct, frozen=True):
 
 def run(command: Command, parsed: Parsed) -> int:  # noqa: ARG001 - every command has this signature
     """Pull; see the description."""
+    destination = _destination(parsed)
+    if parsed.has("--for"):
+        from drafter_cli.catalogue.pull_for import pull_for
+
+        return pull_for(parsed, destination)
     reference = names.read_reference(parsed.word(0))
     try:
         pulled = _pull(parsed, reference)
     except UnreachableError as error:
         pulled = _from_cache(parsed, reference, error)
-    if parsed.word(1):
+    if destination:
         files = [file for file in pulled.manifest.files if file.path in pulled.files]
-        directory = place(pulled.directory, os.path.abspath(parsed.word(1)), files)
+        directory = place(pulled.directory, os.path.abspath(destination), files)
         pulled = msgspec.structs.replace(pulled, directory=directory)
     if parsed.has("--json"):
         told = msgspec.to_builtins(pulled)
@@ -102,6 +122,20 @@ def _pull(parsed: Parsed, reference: names.Reference) -> Pulled:
         write(f"{exact}: all of it was there", to_stderr=True)
     paths = tuple(file.path for file in (manifest.files if wanted is None else wanted))
     return Pulled(reference.name, manifest.version, digest, directory, paths, missing.files, missing.size, manifest)
+
+
+def _destination(parsed: Parsed) -> str:
+    """Where the files shall be, "" for the cache.
+
+    Raises:
+        UsageError: Two directories, or options that only say something together with `--for`.
+    """
+    if parsed.word(1) and parsed.has("--output"):
+        raise UsageError(f"{parsed.word(1)} and --output name two directories", "give one of them")
+    for name in ("--target", "--target-config", "--prefer"):
+        if parsed.has(name) and not parsed.has("--for"):
+            raise UsageError(f"{name} says something only together with --for", "add --for sglang==VERSION")
+    return parsed.value("--output") or parsed.word(1)
 
 
 def _from_cache(parsed: Parsed, reference: names.Reference, error: UnreachableError) -> Pulled:

@@ -14,9 +14,9 @@ from drafter_cli.publishing import command as publish_command
 from drafter_cli.publishing import options as publish_options
 from drafter_cli.publishing.carry_out import Plan
 from drafter_cli.publishing.files import Chosen
+from drafter_cli.publishing.no_render import stated_beside
 from drafter_cli.publishing.view import View
 from drafter_contracts.errors import CheckpointError
-from drafter_contracts.manifest import read_manifest
 from drafter_contracts.recording.build import record
 
 TYPE_CHECKING = False
@@ -115,7 +115,7 @@ def _places(parsed: Parsed) -> tuple[str, str]:
 
 def _publish(parsed: Parsed, view: View, listing: HubListing, imported: Imported, folder: str) -> int:
     target, model = publish_command.read_target_of(parsed, view)
-    beside = read_manifest(folder)
+    beside = stated_beside(folder)
     said = publish_options.statement(parsed, beside, source=listing.source, revision=listing.commit)
     said = msgspec.structs.replace(said, notes=(*said.notes, *imported.notes))
     if model and not said.target_model:

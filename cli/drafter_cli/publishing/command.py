@@ -15,10 +15,11 @@ from drafter_cli.publishing import file_digests
 from drafter_cli.publishing import options as publish_options
 from drafter_cli.publishing.carry_out import Plan, PlannedFile
 from drafter_cli.publishing.files import Chosen, choose
+from drafter_cli.publishing.no_render import stated_beside
 from drafter_cli.publishing.view import View
 from drafter_cli.terminal import printable, write, write_json
 from drafter_contracts.errors import TargetError
-from drafter_contracts.manifest import FileRecord, Manifest, digest, read_manifest
+from drafter_contracts.manifest import FileRecord, Manifest, digest
 from drafter_contracts.recording.build import Recorded, record
 from drafter_contracts.recording.fingerprint import fingerprint
 
@@ -72,7 +73,7 @@ def run(command: Command, parsed: Parsed) -> int:  # noqa: ARG001 - every comman
     for note in source.notes:
         view.note(note)
     target, model = read_target_of(parsed, view)
-    beside = read_manifest(source.directory)
+    beside = stated_beside(source.directory)
     statement = publish_options.statement(parsed, beside, source=source.source, revision=source.revision)
     if model and not statement.target_model:
         statement = msgspec.structs.replace(statement, target_model=model)

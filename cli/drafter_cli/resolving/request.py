@@ -113,7 +113,7 @@ def read(parsed: Parsed, engine: Engine | None = None) -> Asked:
         raise UsageError("--json and --format name two formats", "give one of them")
     if parsed.value("--target") and os.path.sep in parsed.value("--target") and parsed.has("--target-config"):
         _check_same(parsed.value("--target"))
-    engine = engine or _engine(parsed.value("--engine"))
+    engine = engine or named_engine(parsed.value("--engine"))
     wishes = Wishes(
         _number(parsed, "--steps"),
         _number(parsed, "--topk"),
@@ -153,7 +153,7 @@ def _number(parsed: Parsed, option: str) -> int | None:
     return int(text)
 
 
-def _engine(text: str) -> Engine:
+def named_engine(text: str) -> Engine:
     """The engine that an option names, else the one that is installed here.
 
     Raises:

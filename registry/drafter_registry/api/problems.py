@@ -32,6 +32,7 @@ _TITLES = {
     "RANGE_NOT_SATISFIABLE": "The range does not fit",
     "MANIFEST_CONTRADICTS_FILES": "The manifest contradicts the stored bytes",
     "MANIFEST_INCOMPLETE": "The manifest is incomplete",
+    "IS_A_RENDER": "A render is no version",
     "BLOBS_MISSING": "Files of the manifest are not uploaded",
     "DIGEST_MISMATCH": "The bytes have another digest",
     "REFUSED": "The drafter cannot be served that way",

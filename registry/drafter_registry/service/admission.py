@@ -10,7 +10,7 @@ from drafter_contracts.checkpoint.facts import METHODS
 from drafter_contracts.errors import ManifestError
 from drafter_contracts.manifest import FILE_NAME, Manifest, canonical, decode
 from drafter_registry import limits
-from drafter_registry.errors import Fault, InvalidError, TooLargeError
+from drafter_registry.errors import Fault, InvalidError, RenderedError, TooLargeError
 from drafter_registry.names import check_path, shown
 
 TYPE_CHECKING = False
@@ -36,10 +36,13 @@ def admit(settings: Settings, name: str, version: str, manifest: Manifest) -> by
         manifest: The manifest, from wherever: it is checked against the schema again.
 
     Raises:
+        RenderedError: It says of itself that its files are a render of a version.
         InvalidError: Another name or version inside, values that the schema does not allow, or files that cannot be
             kept; `faults` lists all.
         TooLargeError: More bytes of JSON than the registry takes.
     """
+    if manifest.render is not None:
+        raise rendered(manifest)
     try:
         data = canonical(manifest)
     except (ValueError, TypeError, RecursionError) as error:  # NaN, half of a surrogate pair, what JSON does not have
@@ -57,6 +60,21 @@ def admit(settings: Settings, name: str, version: str, manifest: Manifest) -> by
     if faults:
         raise InvalidError("; ".join(fault.message for fault in faults[:20]), faults=faults)
     return data
+
+
+def rendered(manifest: Manifest) -> RenderedError:
+    """Why the files of a manifest that is a render's are not published, naming the version that they are of."""
+    record = manifest.render
+    of = f"{shown(manifest.name)}@{shown(manifest.version)}"
+    engine = f" for {shown(record.engine)}" if record is not None else ""
+    fault = Fault(
+        "/render", "it names the version that these files were made from", "nothing", record.of if record else ""
+    )
+    return RenderedError(
+        f"these files are a render of {of}{engine}, and a render is never published",
+        hint=f"publish the drafter's own files: drafters pull {of} has them",
+        faults=(fault,),
+    )
 
 
 def _texts(name: str, version: str, manifest: Manifest) -> Iterator[Fault]:

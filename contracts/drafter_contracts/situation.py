@@ -82,14 +82,12 @@ class Contradiction(msgspec.Struct, frozen=True):
     """An option of the operator's own that says otherwise than what a drafter needs.
 
     Attributes:
-        option: As written ("--speculative-algo"), with the key inside it where it is one of several.
-        stated: What it says.
-        needed: What the drafter needs there.
+        stated: The option and what it says ("--speculative-algo EAGLE").
+        needed: What the drafter needs there ("--speculative-algorithm EAGLE3").
         why: Why it needs that, one clause.
         remedy: The one thing to do next.
     """
 
-    option: str
     stated: str
     needed: str
     why: str

@@ -190,11 +190,42 @@ def test_a_config_of_its_own_comes_with_the_directory(stored, tmp_path):
     assert said["config"]["eagle_config"]["eagle_aux_hidden_state_layer_ids"] == [3, 31, 59]
 
 
-def test_extra_options_are_judged_and_not_printed(stored):
+def test_options_of_ones_own_are_judged_and_not_printed(stored):
     flags = flags_of(stored.resolve("--", "--page-size", "64"))
     assert "--page-size" not in flags
     assert stored.resolve("--", "--no-such-option").returncode == 3
-    assert stored.resolve("--", "--speculative-num-steps", "9").returncode == 2
+
+
+def test_numbers_among_ones_own_options_count_like_wishes(stored):
+    flags = flags_of(stored.resolve("--", "--speculative-num-steps", "5"))
+    assert flags[4:10] == [*NUMBERS[:1], "5", *NUMBERS[2:5], "6"]
+    assert flags == flags_of(stored.resolve("--steps", "5"))
+    both = stored.resolve("--steps", "3", "--", "--speculative-num-steps", "5")
+    assert (both.returncode, both.stdout) == (2, "")
+    assert "steps 3 and --speculative-num-steps 5" in both.stderr
+
+
+def test_ones_own_options_are_never_overridden_but_refused_and_all_of_them(stored):
+    own = ("--speculative-algorithm", "EAGLE", "--speculative-draft-model-path", "/models/other")
+    overrides = {"eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 2, 3]}}
+    done = stored.resolve("--json", "--", *own, "--json-model-override-args", json.dumps(overrides))
+    told = json.loads(done.stdout)
+    assert done.returncode == 3
+    found = [one for one in told["verdict"]["findings"] if one["code"] == "OPTION_CONTRADICTS"]
+    assert [(one["actual"].split()[0], one["severity"]) for one in found] == [
+        ("--speculative-algorithm", "refuse"), ("--speculative-draft-model-path", "refuse"),
+        ("--json-model-override-args", "refuse"), ("--json-model-override-args", "refuse"),
+    ]  # fmt: skip
+    assert "[1,2,3]" in found[2]["actual"]
+    assert "[3,31,59]" in found[2]["expected"]
+    same = ("--speculative-algorithm", "EAGLE3", "--speculative-draft-model-path", "/srv/d")
+    assert flags_of(stored.resolve("--draft-path", "/srv/d", "--", *same))[:4] == list(same)
+
+
+def test_a_flag_that_a_rule_asks_for_is_printed_and_told(stored):
+    done = stored.resolve("--", "--quantization", "fp8")
+    assert flags_of(done)[-2:] == ["--speculative-draft-model-quantization", "unquant"]
+    assert "--speculative-draft-model-quantization unquant is added" in done.stderr
 
 
 def test_nothing_is_fetched_where_that_is_not_wanted(stored):

@@ -40,13 +40,12 @@ def _decided(task: Task, attempt: Attempt) -> Iterator[Contradiction]:
         if alone.speculation.algorithm != name:
             why = f"it is a drafter for {method_of(task.manifest, task.facts)}"
             yield _one(task, options.ALGORITHM, name, why, _LEAVE_OUT)
-    path = made.get(options.DRAFT_PATH, ("", ""))[-1]
+    path = made[options.DRAFT_PATH][-1]
     if operator.given(options.DRAFT_PATH) and operator.value(options.DRAFT_PATH).rstrip("/") != path.rstrip("/"):
         stated = operator.value(options.DRAFT_PATH)
-        shown = "the directory of its files" if path == PATH_PLACEHOLDER else path
         why = f"what is judged are the files of {task.name}, and whether {stated} holds them is not known here"
-        remedy = f"Leave it out, or say that its files lie there: --draft-path {stated}."
-        yield _one(task, options.DRAFT_PATH, shown, why, remedy)
+        remedy = f"Leave it out; or say with --draft-path {stated} that the files lie there."
+        yield _one(task, options.DRAFT_PATH, "its own files" if path == PATH_PLACEHOLDER else path, why, remedy)
     revision = made.get(options.REVISION, ("", ""))[-1]
     if revision and operator.given(options.REVISION) and operator.value(options.REVISION) != revision:
         why = f"that is the commit that the files of {task.name} were taken from"
@@ -54,7 +53,8 @@ def _decided(task: Task, attempt: Attempt) -> Iterator[Contradiction]:
 
 
 def _one(task: Task, dest: str, needed: str, why: str, remedy: str) -> Contradiction:
-    return Contradiction(task.operator.spelled(dest), task.operator.value(dest), needed, why, remedy)
+    stated = f"{task.operator.spelled(dest)} {task.operator.value(dest)}"
+    return Contradiction(stated, f"{options.spelled(task.profile, dest)} {needed}", why, remedy)
 
 
 def _graphs(task: Task, attempt: Attempt) -> Iterator[Contradiction]:
@@ -62,10 +62,11 @@ def _graphs(task: Task, attempt: Attempt) -> Iterator[Contradiction]:
     switch, dests = graph_switch(task.operator.serving, task.profile)
     if switch is None or not switch.on or attempt.situation.serving.cuda_graphs:
         return
-    given = [dest for dest in dests if task.operator.given(dest)]
-    why = "; ".join(attempt.correction.notices) or "graph replay would feed it other layers than it was trained on"
-    for dest in given:
-        yield _one(task, dest, "no CUDA graphs", why, "Leave it out, or use a release whose graphs capture its layers.")
+    why = "what they replay is not what it was trained on"
+    for dest in dests:
+        if task.operator.given(dest):
+            remedy = "Leave it out, or use a release whose graphs capture the layers that the drafter states."
+            yield Contradiction(task.operator.spelled(dest), "no CUDA graphs", why, remedy)
 
 
 def _overrides(task: Task, attempt: Attempt) -> Iterator[Contradiction]:
@@ -80,16 +81,18 @@ def _overrides(task: Task, attempt: Attempt) -> Iterator[Contradiction]:
         whole = isinstance(stated, dict) and isinstance(needed, dict)
         wanted = dict(_leaves(top, needed))
         got = dict(_leaves(top, stated)) if whole else {top: stated}
-        own = dict(_leaves(top, task.facts.config.get(top))) if whole and top not in merged else {}
+        own = task.facts.config.get(top)
+        kept = dict(_leaves(top, own)) if whole and isinstance(own, dict) and top not in merged else {}
         for key, value in got.items():
             if key not in wanted or wanted[key] != value:
                 remedy = f"Leave {key} out of it: the flags that are made here state it."
-                yield Contradiction(f"{option} {key}", _json(value), _json(wanted.get(key)), _OTHERWISE, remedy)
-        for key in sorted(own.keys() - got.keys()):
+                right = f"{key} = {_json(wanted.get(key))}"
+                yield Contradiction(f"{option} {key} = {_json(value)}", right, _OTHERWISE, remedy)
+        for key in sorted(kept.keys() - got.keys()):
             why = f"the object replaces the drafter's own, and {key} with it"
             remedy = f"Write the whole of {top} of the drafter's config into it, or leave it out."
-            kept = f"{key} = {_json(wanted.get(key, own[key]))}"
-            yield Contradiction(f"{option} {top}", _json(stated), kept, why, remedy)
+            missing = f"{key} = {_json(wanted.get(key, kept[key]))}"
+            yield Contradiction(f"{option} {top} = {_json(stated)}", missing, why, remedy)
 
 
 def _leaves(key: str, value: object) -> Iterator[tuple[str, object]]:

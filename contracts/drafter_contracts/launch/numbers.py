@@ -165,7 +165,7 @@ def in_force(
             continue
         changed[name] = value
         why = reasons.get(WHAT[name], "its own rule")
-        told.append(f"{name.replace('_', ' ')} {value} will be in force, {stated} was asked for: {why}")
+        told.append(f"{name.replace('_', ' ')}: {stated} asked for, {value} will be in force: {why}")
     if changed.get("topk") == 1:  # the others follow anew: a chain has steps + 1 tokens
         again = choose(rules, algorithm, recommended, msgspec.structs.replace(wishes, topk=1))
         return msgspec.structs.replace(again, derived=(*told, *again.derived))

@@ -9,7 +9,7 @@ from drafter_contracts.launch import numbers, options
 from drafter_contracts.launch.algorithm import algorithm_for, method_of, no_algorithm
 from drafter_contracts.launch.attempt import Attempt, Task
 from drafter_contracts.launch.contradictions import contradictions
-from drafter_contracts.launch.corrections import corrections
+from drafter_contracts.launch.corrections import Correction, corrections
 from drafter_contracts.launch.operator import read
 from drafter_contracts.launch.plan_records import FLAGS, PATH_PLACEHOLDER, Plan, Wishes
 from drafter_contracts.launch.remedies import remedied, spares_target
@@ -89,14 +89,17 @@ def _first(task: Task, algorithm: str, draft_path: str) -> tuple[Attempt, number
     """The launch with the drafter's files as they are, and with the numbers that will be in force."""
     rules, recommended, wishes = task.profile.launch.speculative, task.manifest.recommended, task.operator.wishes
     revision, _ = options.draft_revision(task.profile, task.manifest.provenance, draft_path)
+
+    def launched(chosen: numbers.Numbers) -> Attempt:
+        return task.attempt(options.speculative_flags(task.profile, algorithm, draft_path, chosen, revision))
+
     chosen = numbers.choose(rules, algorithm, recommended, wishes)
-    for _ in range(len(numbers.DESTS)):  # one number may follow from another
-        first = task.attempt(options.speculative_flags(task.profile, algorithm, draft_path, chosen, revision))
-        speculation = first.situation.serving.speculation
-        again = numbers.in_force(rules, algorithm, recommended, wishes, chosen, speculation)
+    first = launched(chosen)
+    for _ in numbers.DESTS:  # one number may follow from another
+        again = numbers.in_force(rules, algorithm, recommended, wishes, chosen, first.situation.serving.speculation)
         if again == chosen:
             break
-        chosen = again
+        chosen, first = again, launched(again)
     return first, chosen
 
 
@@ -149,7 +152,7 @@ def _finished(task: Task, best: Attempt, chosen: numbers.Numbers, others: Others
 
 
 def _notices(task: Task, best: Attempt, chosen: numbers.Numbers) -> tuple[str, ...]:
-    told = [*chosen.derived, *best.correction.notices, *best.told]
+    told = [*chosen.derived, *best.correction.notices, *(best.told if best.good else ())]
     path = best.situation.serving.speculation.stated_draft_path
     told += [notice for notice in options.draft_revision(task.profile, task.manifest.provenance, path)[1:] if notice]
     if is_believed(task.target):
@@ -184,6 +187,6 @@ def _unserved(task: Task, algorithm: str, draft_path: str, others: Others | None
     serving = options.read_launch(task.profile, task.operator.extra, task.target.path)
     speculation = Speculation(algorithm, algorithm, False, draft_path, draft_path)
     situation = task.situation(serving, task.facts, speculation)
-    if others is not None:
-        situation = msgspec.structs.replace(situation, elsewhere=others(situation))
-    return Plan(task.profile.name, check.run(situation))
+    flags = options.speculative_flags(task.profile, algorithm, draft_path, numbers.Numbers())
+    best = _uncontradicted(task, Attempt(flags, Correction(), situation, check.run(situation)))
+    return Plan(task.profile.name, _with_others(best, others))

@@ -130,10 +130,9 @@ def contradicted(s: Situation) -> Outcome:
         Finding(
             "OPTION_CONTRADICTS",
             REFUSE,
-            f"{one.option} {one.stated} of the launch contradicts what {drafter(s)} needs on {engine(s)}, {one.needed}:"
-            f" {one.why}",
-            expected=f"{one.option} {one.needed}, or none",
-            actual=f"{one.option} {one.stated}",
+            f"{one.stated} of the launch contradicts what {drafter(s)} needs on {engine(s)}, {one.needed}: {one.why}",
+            expected=one.needed,
+            actual=one.stated,
             source="the launch's own options",
             remedy=one.remedy,
         )

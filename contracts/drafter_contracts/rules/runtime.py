@@ -178,9 +178,15 @@ def _backends(s: Situation) -> list[str]:
     return [name for name in names if isinstance(name, str)]
 
 
+def _in_force(s: Situation, at: int) -> int | None:
+    """Steps (0) or topk (1) as the release uses them; as stated where it raises, which may be for this very number."""
+    speculation = s.serving.speculation
+    return speculation.stated[at] if speculation.failure else speculation.effective[at]
+
+
 def topk_backend(s: Situation) -> Outcome:
     """The attention backend takes this topk with this page size."""
-    topk = s.serving.speculation.effective[1]
+    topk = _in_force(s, 1)
     if s.profile is None or topk is None:
         return None
     if topk <= 1:
@@ -215,7 +221,7 @@ def topk_backend(s: Situation) -> Outcome:
 def _topk_ways(s: Situation, takers: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     """A backend that takes this topk; else a chain, whose draft tokens are its steps and the root."""
     named = sorted(takers, key=lambda name: _PORTABLE.index(name) if name in _PORTABLE else len(_PORTABLE))
-    steps = s.serving.speculation.effective[0]
+    steps = _in_force(s, 0)
     tokens = () if steps is None else ("--speculative-num-draft-tokens", str(steps + 1))
     return ways(s, *((_BACKEND, name) for name in named), ("--speculative-eagle-topk", "1", *tokens))
 

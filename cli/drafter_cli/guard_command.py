@@ -112,6 +112,9 @@ def _stay(launch: Sequence[str]) -> int:  # noqa: ARG001 - stands in for `become
 
 def become(launch: Sequence[str]) -> int:
     """Replace this process by the launch. Returns only if that fails: 127 if there is no such program, else 126."""
+    from drafter_cli.plugin.handover import hand_over
+
+    hand_over(launch)
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()

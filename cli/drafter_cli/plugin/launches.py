@@ -48,6 +48,10 @@ def judge_arguments(argv: list[str]) -> None:
     def verdict() -> Verdict | None:
         from msgspec.structs import replace
 
+        from drafter_cli.plugin.handover import handed_over
+
+        if handed_over(sys.argv):
+            return None
         from drafter_cli.gate import judge
         from drafter_cli.plain_launch import speaks_of_speculation
 

@@ -215,11 +215,17 @@ def interpreter_of(invocation: Invocation, variables: Mapping[str, str]) -> str:
         return which(os.path.join(project, "bin", "python"), variables, directory)
     if invocation.interpreter:
         return which(invocation.interpreter, variables, directory)
-    if invocation.entry == SERVE:
-        script = which(invocation.program or CONSOLE, variables, directory)
-        starts = _shebang(script) if script else ""
-        return which(starts, variables, directory) if starts else ""
-    return ""
+    name = invocation.program or CONSOLE if invocation.entry == SERVE else _script_of(invocation)
+    script = which(name, variables, directory) if name else ""
+    starts = _shebang(script) if script else ""
+    return which(starts, variables, directory) if starts else ""
+
+
+def _script_of(invocation: Invocation) -> str:
+    """The wrapper that starts the engine in its own interpreter (`torchrun -m ...`), or ""."""
+    from drafter_contracts.serving.wrappers import SCRIPTS
+
+    return next((word for word in reversed(invocation.wrapper) if os.path.basename(word) in SCRIPTS), "")
 
 
 def _flags(options: Sequence[str]) -> set[str]:
@@ -246,6 +252,39 @@ def _first(
                 yield os.path.join(directory, path), "PYTHONPATH"
 
 
+def _surroundings(invocation: Invocation) -> tuple[dict[str, str], str, set[str]]:
+    """The variables that place packages, the directory that the launch runs in, and the interpreter's own switches."""
+    variables = {name: os.environ[name] for name in _WANTED if name in os.environ}
+    variables.update(invocation.environment)
+    return variables, invocation.working_directory or os.getcwd(), _flags(invocation.interpreter_options)
+
+
+def _sites(interpreter: str, variables: Mapping[str, str], flags: set[str]) -> list[str]:
+    """The package directories of an interpreter, in order."""
+    prefix = _Prefix(interpreter)
+    if not prefix.isolated and not variables.get("PYTHONNOUSERSITE") and not flags & {"s", "I"}:
+        local = os.path.join(variables.get("HOME", ""), ".local", "lib")
+        users = [os.path.join(local, name, "site-packages") for name in _names(local)]
+        prefix.directories[:0] = [user for user in users if _same_minor(user, prefix.directories)]
+    return prefix.directories
+
+
+def module_path(invocation: Invocation) -> tuple[str, ...]:
+    """Directories that a launch's interpreter imports packages from, in order, as far as that can be told.
+
+    Args:
+        invocation: The command line.
+    """
+    if not invocation.entry or invocation.image:
+        return ()
+    variables, directory, flags = _surroundings(invocation)
+    found = [path for path, _ in _first(invocation, variables, directory, flags)]
+    interpreter = interpreter_of(invocation, variables)
+    if interpreter and not _is_script(interpreter):
+        found += _sites(interpreter, variables, flags)
+    return tuple(found)
+
+
 def find_engine(invocation: Invocation) -> InstalledEngine | None:
     """The engine that a launch would start.
 
@@ -258,12 +297,9 @@ def find_engine(invocation: Invocation) -> InstalledEngine | None:
     """
     if not invocation.entry or invocation.image:
         return None
-    variables = {name: os.environ[name] for name in _WANTED if name in os.environ}
-    variables.update(invocation.environment)
-    directory = invocation.working_directory or os.getcwd()
+    variables, directory, flags = _surroundings(invocation)
     if any(mark in variables.get("PYTHONPATH", "") for mark in "$`"):
         return None
-    flags = _flags(invocation.interpreter_options)
     for path, found_by in _first(invocation, variables, directory, flags):
         found = _package(path, found_by)
         if found is not None:
@@ -274,12 +310,7 @@ def find_engine(invocation: Invocation) -> InstalledEngine | None:
     interpreter = interpreter_of(invocation, variables)
     if not interpreter or _is_script(interpreter):
         return None
-    prefix = _Prefix(interpreter)
-    if not prefix.isolated and not variables.get("PYTHONNOUSERSITE") and not flags & {"s", "I"}:
-        local = os.path.join(variables.get("HOME", ""), ".local", "lib")
-        users = [os.path.join(local, name, "site-packages") for name in _names(local)]
-        prefix.directories[:0] = [user for user in users if _same_minor(user, prefix.directories)]
-    for site in prefix.directories:
+    for site in _sites(interpreter, variables, flags):
         found = _in_site(site, f"the packages of {interpreter}")
         if found is not None:
             return found

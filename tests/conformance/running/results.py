@@ -20,7 +20,7 @@ def load(path: str = PATH) -> dict[str, Any]:
 def keep(part: str, name: str, content: Any, path: str = PATH) -> None:
     """Put one entry in place of the earlier one."""
     found = load(path)
-    found[part][name] = content
+    found.setdefault(part, {})[name] = content
     with open(f"{path}.part", "w", encoding="utf-8") as file:
         file.write(text(found))
     os.replace(f"{path}.part", path)

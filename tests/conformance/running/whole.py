@@ -20,7 +20,7 @@ TRAINED = (1, 3, 5)
 SECONDS = 900
 
 
-def _job(environment: environments.Environment, job: dict) -> dict:
+def answered(environment: environments.Environment, job: dict) -> dict:
     """What one engine answers; if it died, the exception that its log shows."""
     with tempfile.TemporaryDirectory(prefix="engine-") as folder:
         path, log = os.path.join(folder, "job.json"), os.path.join(folder, "log")
@@ -42,7 +42,7 @@ def returned(shape: str, ids: list[int]) -> dict:
     environment = environments.environment_for(RELEASE)
     folder = os.path.join(models(environment), shape)
     job = {"model": folder, "backend": "torch_native", "ids": ids, "prompt": plan.PROMPT}
-    answer = _job(environment, job)
+    answer = answered(environment, job)
     return {"ids": ids} | (answer if answer.get("error") else identified(answer))
 
 
@@ -59,6 +59,11 @@ def drafters() -> str:
     return environments.once(name, make)
 
 
+def text() -> list[list[int]]:
+    """The prompts that the drafters were trained on."""
+    return read(os.path.join(drafters(), "text.json"))["prompts"]
+
+
 def launch(name: str) -> list[str]:
     """The command of a launch with one of the drafters, as somebody would type it."""
     target = os.path.join(models(environments.environment_for(RELEASE)), "llama")
@@ -72,8 +77,7 @@ def decoded(name: str) -> dict:
     """Tokens and accepted length per prompt with one of the drafters; `none` decodes without."""
     environment = environments.environment_for(RELEASE)
     environment.variables["TRITON_INTERPRET"] = "1"  # the release's own tree kernels run in Triton's interpreter
-    text = read(os.path.join(drafters(), "text.json"))
-    job = {"model": os.path.join(models(environment), "llama"), "backend": "intel_amx", "prompts": text["prompts"][:4]}
+    job = {"model": os.path.join(models(environment), "llama"), "backend": "intel_amx", "prompts": text()[:4]}
     if name != "none":
         job["drafter"] = os.path.join(drafters(), name)
-    return _job(environment, job)
+    return answered(environment, job)

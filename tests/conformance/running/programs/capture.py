@@ -79,26 +79,55 @@ def benchmark():
         return importlib.import_module("sglang.bench_one_batch")
 
 
-def start(job):
-    """The release's own way to a ModelRunner without a server: its single-batch benchmark."""
-    from sglang.srt.server_args import PortArgs, ServerArgs
+#: Options of every run, as they are written on a command line; a switch has no value.
+OPTIONS = {
+    "device": "cpu",
+    "max_total_tokens": 4096,
+    "mem_fraction_static": 0.3,
+    "disable_overlap_schedule": True,
+    "disable_radix_cache": True,
+}
 
-    bench = benchmark()
-    server = ServerArgs(
+
+def asked(job):
+    """Arguments for a launch with the drafter that a job names."""
+    from sglang.srt.server_args import ServerArgs
+
+    return ServerArgs(
         model_path=job["model"],
-        device="cpu",
         attention_backend=job.get("declared", job["backend"]),
         dtype=job["dtype"],
-        max_total_tokens=4096,
-        mem_fraction_static=0.3,
-        disable_overlap_schedule=True,
-        disable_radix_cache=True,
         speculative_algorithm="EAGLE3",
         speculative_draft_model_path=job["drafter"],
         speculative_num_steps=3,
         speculative_eagle_topk=1,
         speculative_num_draft_tokens=4,
+        **OPTIONS,
     )
+
+
+def launched(job):
+    """Arguments as the release's parser reads them from a command line: the flags of a job come last, unchanged."""
+    from sglang.srt.server_args import prepare_server_args
+
+    own = {"model_path": job["model"], "attention_backend": job.get("declared", job["backend"]), "dtype": job["dtype"]}
+    return prepare_server_args([*words(own | OPTIONS), *job["flags"]])
+
+
+def words(options):
+    """Options on a command line."""
+    found = []
+    for name, value in options.items():
+        found += ["--" + name.replace("_", "-"), *([] if value is True else [str(value)])]
+    return found
+
+
+def start(job):
+    """The release's own way to a ModelRunner without a server: its single-batch benchmark."""
+    from sglang.srt.server_args import PortArgs
+
+    bench = benchmark()
+    server = launched(job) if "flags" in job else asked(job)
     if hasattr(server, "resolve_once"):
         server.resolve_once()
     if job.get("declared"):

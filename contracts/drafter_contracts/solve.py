@@ -305,6 +305,8 @@ def _no_ids(p: _Problem) -> str:
         ids = tuple(b - shift.add for b in p.layout.boundaries)
         written = [i - p.moved for i in ids]
         tried.append(f"ids {written} would need the rule 'add {shift.add} when {shift.when}'{_why_not(p, ids)}")
+    if p.rule.capture.negative.action == "wrap" and len(p.layout.taps) > _WRAP_LIMIT:
+        tried.append(f"ids counted from the last layer are not tried for more than {_WRAP_LIMIT} layers")
     return "no ids give these layers: " + "; ".join(dict.fromkeys(tried))
 
 

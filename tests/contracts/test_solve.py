@@ -390,3 +390,13 @@ def test_the_reason_is_what_stands_in_the_way(method, reading, boundaries, words
     answer = solve(method, reading, None, taps(boundaries), 61, True)
     assert not answer.found
     assert words in answer.reason
+
+
+@pytest.mark.parametrize("count", [10, 11])
+def test_what_was_not_tried_is_said(count):
+    rule = CaptureMethod(
+        "fitted", shifts=(Shift(1, "first==1"), Shift(2)), capture=CaptureRule(negative=Region("wrap"))
+    )
+    reading = IdReading(keys=(KEY,), range_low=5)
+    answer = solve(rule, reading, None, taps(range(1, count + 1)), 61, True)
+    assert ("not tried for more than 10 layers" in answer.reason) == (count > 10)

@@ -49,7 +49,7 @@ def stop_for(error: BaseException, mode: str) -> None:
     if not going_on and not may_speculate(sys.argv):
         going_on = "the launch does not speculate, and goes on"
     what = going_on or "the launch was not started; DRAFTERS_GUARD=warn or off starts it unjudged"
-    _say(f"drafters: the plugin in SGLang failed: {type(error).__name__}: {error}\ndrafters: {what}")
+    say(f"drafters: the plugin in SGLang failed: {type(error).__name__}: {error}\ndrafters: {what}")
     if not going_on:
         raise SystemExit(_FAULT) from error
 
@@ -76,7 +76,8 @@ def mentions(arguments: list[str]) -> bool:
     return any(name.startswith("--sp") or (len(name) > len("--c") and _FILE.startswith(name)) for name in names)
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
+    """Write a line to standard error, if it can be written."""
     try:
         sys.stderr.write(text + "\n")
         sys.stderr.flush()

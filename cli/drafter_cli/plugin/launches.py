@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from drafter_cli.errors import EXIT_OK, exit_code_of_decision, exit_code_of_error
+from drafter_cli.errors import EXIT_INTERNAL, EXIT_OK, exit_code_of_decision, exit_code_of_error
 from drafter_cli.guard_mode import OFF, WARN, mode_of
 from drafter_cli.light_imports import import_msgspec
+from drafter_cli.plugin import entry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -118,10 +119,7 @@ def _judge(verdict_of: Callable[[], Verdict | None]) -> None:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - the engine's caller may know how to go on; a guard that failed does not
-        from drafter_cli.main import report
-
-        report(error, to_stderr=True)
-        verdict, code = None, exit_code_of_error(error)
+        verdict, code = None, _tell(error)
     if code == EXIT_OK:
         return
     from drafter_cli.terminal import write
@@ -131,6 +129,18 @@ def _judge(verdict_of: Callable[[], Verdict | None]) -> None:
         return
     write("drafters in SGLang: the launch was not started", to_stderr=True)
     raise LaunchStopped(code, verdict)
+
+
+def _tell(error: BaseException) -> int:
+    """Write an error to standard error, as the command does; the exit code that it stands for."""
+    try:
+        from drafter_cli.main import report
+
+        report(error, to_stderr=True)
+        return exit_code_of_error(error)
+    except Exception as second:  # noqa: BLE001 - of a damaged installation even the words for it may be missing
+        entry.say(f"drafters: {type(error).__name__}: {error} ({type(second).__name__}: {second})")
+        return EXIT_INTERNAL
 
 
 def _say(verdict: Verdict) -> int:

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 #: Tensors whose loss changes nothing: masks and buffers that the engine computes itself.
 #: (The bias of fc and the norms before it have rules of their own.)
 _NEEDLESS = ("fc.bias", "input_norm", "fc_norm", "t2d", "rotary_emb", "inv_freq", "embed_tokens")
+#: Projections of latent attention. Loaders are asked for those of `layers.0` alone: a class that drops these builds
+#: another attention, whatever its layer is called.
+_LATENT = ("kv_a_proj_with_mqa", "q_a_proj")
+_LATENT_ASKED = "layers.0.self_attn.kv_a_proj_with_mqa.weight"
 
 
 def broken_class(s: Situation) -> Outcome:
@@ -109,6 +113,8 @@ def lost_tensors(known: Drafter, tensors: tuple[TensorFact, ...]) -> tuple[list[
     """Names of the tensors that a class drops without a message, and of those at which its loader raises."""
     lost = [name for name in _among(tensors, known.ignores) if _judged(name, known.loads)]
     lost = [name for name in lost if not any(word in name for word in _NEEDLESS)]
+    if {_LATENT_ASKED, "layers.0"} & {*known.ignores}:
+        lost += [one.name for one in tensors if one.name not in lost and any(part in one.name for part in _LATENT)]
     return lost, _among(tensors, known.refuses)
 
 

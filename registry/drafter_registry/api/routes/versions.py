@@ -251,6 +251,7 @@ ENDPOINTS = (
             errors.ContradictionError,
             errors.IncompleteError,
             errors.BlobsMissingError,
+            errors.RenderedError,
             errors.IntegrityError,
             errors.StorageFullError,
         ),

@@ -82,7 +82,7 @@ def _overrides(task: Task, attempt: Attempt) -> Iterator[Contradiction]:
         wanted = dict(_leaves(top, needed))
         got = dict(_leaves(top, stated)) if whole else {top: stated}
         own = task.facts.config.get(top)
-        kept = dict(_leaves(top, own)) if whole and isinstance(own, dict) and top not in merged else {}
+        kept = dict(_leaves(top, own)) if whole and own and isinstance(own, dict) and top not in merged else {}
         for key, value in got.items():
             if key not in wanted or wanted[key] != value:
                 remedy = f"Leave {key} out of it: the flags that are made here state it."

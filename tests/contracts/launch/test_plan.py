@@ -60,10 +60,11 @@ def test_a_config_is_made_where_the_targets_own_config_has_the_key(bench):
         "eagle_aux_hidden_state_layer_ids": [3, 31, 59], "use_aux_hidden_state": True,
     }  # fmt: skip
     assert {**made.config, "eagle_config": 0} == {**bench.facts().config, "eagle_config": 0}
-    assert made.config_changes == (
-        "eagle_config.eagle_aux_hidden_state_layer_ids is set to [3, 31, 59]: sglang 0.5.23 makes boundaries 3, 31, 59"
-        " (outputs of layers 2, 30, 58) of them for KimiK25ForConditionalGeneration",
+    why = (
+        "sglang 0.5.23 makes boundaries 3, 31, 59 (outputs of layers 2, 30, 58) of them for"
+        " KimiK25ForConditionalGeneration"
     )
+    assert made.config_changes == (f"eagle_config.eagle_aux_hidden_state_layer_ids is set to [3, 31, 59]: {why}",)
 
 
 def test_a_switch_that_turns_capture_off_is_turned_on(bench):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from drafter_contracts.checkpoint.facts import TensorFact
+from drafter_contracts.checkpoint.facts_from import drafter_facts
 from drafter_contracts.errors import LaunchError
 from drafter_contracts.launch.plan_records import PATH_PLACEHOLDER, Wishes
 from drafter_contracts.manifest import Provenance, Recommended
@@ -258,6 +260,43 @@ def test_a_tree_that_wishes_made_too_small_holds_fewer_tokens(bench):
     llama = bench.manifest("LlamaForCausalLM", recommended=TREE)
     assert numbers(bench.plan("0.5.23", llama, wishes=own(steps=1))) == ("1", "4", "5")
     assert bench.plan("0.5.23", llama, wishes=own(steps=1, draft_tokens=8)).flags == ()
+
+
+def five_taps(bench):
+    """A drafter that reads five layers, and what it was trained on."""
+    ids = (2, 19, 30, 44, 58)
+    facts = bench.facts(ids)
+    tensors = [one for one in facts.tensors if one.name != "fc.weight"]
+    tensors.append(TensorFact("fc.weight", "BF16", (7168, 5 * 7168)))
+    facts = drafter_facts(
+        facts.config | {"num_aux_hidden_states": 5}, tuple(sorted(tensors, key=lambda one: one.name)), path="d",
+        weights="safetensors", target_layers=61, target_hidden_size=7168,
+    )  # fmt: skip
+    return bench.manifest("LlamaForCausalLM", tuple(i + 1 for i in ids)), facts
+
+
+def test_buffers_that_the_targets_config_sizes_get_room_by_override(bench):
+    """0.5.12 to 0.5.14 size those of the draft-extend graphs by the target's config."""
+    manifest, facts = five_taps(bench)
+    made = bench.plan("0.5.12", manifest, facts, target=bench.target("LlamaForCausalLM"))
+    assert msgspec.json.decode(stated(made, "--json-model-override-args")) == {"num_aux_hidden_states": 5}
+    theirs = {"num_aux_hidden_states": 3}
+    fixed = bench.plan("0.5.12", manifest, facts, target=bench.target("LlamaForCausalLM", **theirs))
+    assert fixed.resolved
+    assert "--json-model-override-args" not in fixed.flags, "the target's own number is not changed"
+    assert fixed.flags[-1] == "--disable-cuda-graph"
+    refused = bench.plan(
+        "0.5.12", manifest, facts, target=bench.target("LlamaForCausalLM"), wishes=own(*overrides(theirs))
+    )
+    assert contradictions(refused) == [
+        ("--json-model-override-args num_aux_hidden_states = 3", "num_aux_hidden_states = 5")
+    ]
+
+
+def test_a_k_that_was_copied_into_the_recommendation_is_put_right(bench):
+    wrong = Recommended(steps=3, topk=1, draft_tokens=4, speculative_tokens=4)
+    assert numbers(bench.plan("0.5.12.post1", bench.manifest(recommended=wrong))) == ("4", "1", "5")
+    assert bench.plan("0.5.12.post1", bench.manifest(recommended=wrong), wishes=own(draft_tokens=4)).flags == ()
 
 
 def from_hub(bench, architecture="LlamaForCausalLM"):

@@ -122,6 +122,11 @@ def test_buffers_sized_by_the_targets_config_are_doubted_until_an_override_reach
     assert found.severity == UNKNOWN
     assert "for 3 states" in found.message
     assert """'{"num_aux_hidden_states":5}'""" in found.remedy
+    scene.flags = ("--json-model-override-args", "--disable-cuda-graph")
+    scene.overrides = {"theirs": 1}
+    assert scene.finding("FC_BUFFERS").flags == (
+        ("--json-model-override-args", '{"theirs":1,"num_aux_hidden_states":5}'), ("--disable-cuda-graph",),
+    )  # fmt: skip
     scene.edit("target", config={"num_aux_hidden_states": 5})
     assert scene.verdict().decision == "allow"
     scene.edit("target", config={})

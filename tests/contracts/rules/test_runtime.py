@@ -110,10 +110,12 @@ def test_an_inherited_quantisation_fails_or_is_applied_in_passing(scene):
     found = scene.finding("QUANTIZATION")
     assert found.severity == REFUSE
     assert found.remedy == "Add --speculative-draft-model-quantization unquant."
+    assert found.flags == (("--speculative-draft-model-quantization", "unquant"),)
     scene.values["quantization"] = "fp8"
     assert scene.codes() == {"QUANTIZATION": WARN}
     scene.flags = ()
     assert scene.finding("QUANTIZATION").remedy.startswith("Leave --quantization out")
+    assert scene.finding("QUANTIZATION").flags == (), "only options that the release has"
 
 
 def test_a_quantisation_stated_for_the_drafter_is_fine(scene):
@@ -122,10 +124,38 @@ def test_a_quantisation_stated_for_the_drafter_is_fine(scene):
     assert scene.verdict().decision == "allow"
 
 
-def test_a_quantised_drafter_inherits_nothing_wrong(scene):
-    scene.values["quantization"] = "fp8"
-    scene.edit("facts", quantization="fp8")
-    assert scene.verdict().decision == "allow"
+@pytest.mark.parametrize(
+    ("launched", "own", "severity"),
+    [("fp8", "fp8", None), ("modelopt_fp4", "modelopt", None), ("gptq", "gptq_marlin", None), ("fp8", "awq", WARN)],
+)
+def test_a_quantised_drafter_inherits_its_own_method_or_is_doubtful(scene, launched, own, severity):
+    scene.values["quantization"] = launched
+    scene.edit("facts", quantization=own)
+    assert scene.codes().get("QUANTIZATION") == severity
+    if severity:
+        assert scene.finding("QUANTIZATION").flags == (("--speculative-draft-model-quantization", own),)
+
+
+@pytest.mark.parametrize(
+    ("stated", "own", "wanted"),
+    [
+        ("fp8", "", "unquant"),
+        ("fp8", "awq", "awq"),
+        ("awq_marlin", "awq", ""),
+        ("unquant", "awq", ""),
+        ("fp8", "fp8", ""),
+    ],
+)  # fmt: skip
+def test_a_quantisation_stated_for_the_drafter_is_that_of_its_weights(scene, stated, own, wanted):
+    """With or without a quantised target."""
+    scene.values["speculative_draft_model_quantization"] = stated
+    scene.given = {"speculative_draft_model_quantization": "command line"}
+    scene.edit("facts", quantization=own)
+    assert scene.codes() == ({"QUANTIZATION": REFUSE} if wanted else {})
+    if wanted:
+        assert scene.finding("QUANTIZATION").flags == (("--speculative-draft-model-quantization", wanted),)
+        scene.values["quantization"] = "fp8"
+        assert scene.codes() == {"QUANTIZATION": REFUSE}
 
 
 @pytest.mark.parametrize(("dtype", "severity"), [("half", WARN), ("bfloat16", None), ("auto", None)])
@@ -161,6 +191,19 @@ def test_a_page_size_that_a_backend_forces_counts_for_topk(scene):
     assert scene.codes()["TOPK_BACKEND"] == UNKNOWN
     scene.values["attention_backend"] = "flashinfer"
     assert "TOPK_BACKEND" not in scene.codes()
+
+
+def test_branches_that_a_backend_refuses_are_named_also_where_the_launch_fails_for_it(scene):
+    scene.edit("speculation", stated=(3, 4, 8), effective=(None, None, None), failure="ValueError")
+    rules = replace(scene.launch.speculative, topk_needs=("fa3", "triton", "flashinfer"), topk_rejects=("trtllm_mha",))
+    scene.edit("launch", speculative=rules)
+    scene.values["attention_backend"] = "trtllm_mha"
+    scene.flags = ("--attention-backend", "--speculative-eagle-topk", "--speculative-num-draft-tokens")
+    assert scene.codes() == {"SPECULATION_FAILS": REFUSE, "TOPK_BACKEND": REFUSE}
+    assert scene.finding("TOPK_BACKEND").flags == (
+        ("--attention-backend", "flashinfer"), ("--attention-backend", "triton"), ("--attention-backend", "fa3"),
+        ("--speculative-eagle-topk", "1", "--speculative-num-draft-tokens", "4"),
+    )  # fmt: skip
 
 
 def test_an_mla_backend_for_a_drafter_without_latent_attention_warns(scene):

@@ -61,6 +61,8 @@ def test_more_tokens_than_the_tree_holds_are_refused(scene):
     assert found.severity == REFUSE
     assert "4 candidates and the root" in found.message
     assert "at most 5" in found.expected
+    scene.flags = ("--speculative-num-draft-tokens",)
+    assert scene.finding("SPECULATION_TREE").flags == (("--speculative-num-draft-tokens", "5"),)
 
 
 @given(st.integers(1, 8), st.integers(1, 10))
@@ -110,6 +112,10 @@ def test_k_counts_no_root(scene, stated, severity):
     effective = (stated[2] - 1, 1, stated[2])
     scene.edit("speculation", stated=stated, effective=effective)
     assert scene.codes().get("COPIED_K") == severity
+    if severity:
+        scene.flags = ("--speculative-num-steps", "--speculative-eagle-topk", "--speculative-num-draft-tokens")
+        right = tuple(word for flag, n in zip(scene.flags, "718", strict=True) for word in (flag, n))
+        assert scene.finding("COPIED_K").flags == ((right,) if severity == REFUSE else ())
 
 
 def test_an_override_that_both_configs_have_warns(scene):

@@ -22,11 +22,11 @@ def _preload(probe: str) -> object:
     """Import all that may be needed: after the lock nothing can be opened."""
     for name in (*lazy.REAL_MODULES, "traceback", "linecache", "encodings.idna", "encodings.ascii", "copyreg", "dis"):
         importlib.import_module(name)
-    return importlib.import_module(f"drafter_contracts.engines.scan.probes.{probe}").probe
+    return importlib.import_module(probe).probe
 
 
-def _answer(probe: object, sources: dict[str, str], payload: dict[str, object]) -> dict[str, object]:
-    release = lazy.LazyRelease(sources)
+def _answer(probe: object, sources: dict[str, str], package: str, payload: dict[str, object]) -> dict[str, object]:
+    release = lazy.LazyRelease(sources, package)
     result = probe(release, payload)  # type: ignore[operator]
     return {"result": result, "files": sorted(release.used), "problems": release.problems[:100]}
 
@@ -45,7 +45,7 @@ def main() -> None:
         document: dict[str, object] = {"unconfined": missing}
     else:
         try:
-            document = _answer(probe, request["sources"], request["payload"])
+            document = _answer(probe, request["sources"], request["package"], request["payload"])
         except MemoryError:
             document = {"error": "out of memory"}
         except Exception as error:  # noqa: BLE001 - whatever the probe did not foresee is the answer

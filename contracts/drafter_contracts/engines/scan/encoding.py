@@ -14,13 +14,14 @@ from drafter_contracts.errors import InternalError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from drafter_contracts.engines.profile import Profile
+    from drafter_contracts.engines.vllm.profile import VllmProfile
 
 
 #: Fields that are broken into lines more than one level deep: one line of 50 kB is no line.
 _DEPTH = {"launch": 2}
 
 
-def encode(profile: Profile) -> bytes:
+def encode(profile: Profile | VllmProfile) -> bytes:
     """The canonical JSON document of a profile.
 
     Raises:
@@ -32,7 +33,7 @@ def encode(profile: Profile) -> bytes:
     return document
 
 
-def sections(profile: Profile) -> dict[str, bytes]:
+def sections(profile: Profile | VllmProfile) -> dict[str, bytes]:
     """The canonical document cut into whole lines, one piece per field; joined they are the document."""
     written = {}
     for field in msgspec.structs.fields(type(profile)):

@@ -28,9 +28,11 @@ class LazyRelease:
     """All files of a release, resolved lazily.
 
     Args:
-        sources: Path below `sglang/srt` to text. Files that are missing here are missing for the release too.
+        sources: Path below the package's folder to text. Files that are missing here are missing for the release too.
+        package: The scanned package, dotted.
 
     Attributes:
+        package, folder: The scanned package, dotted and as a path.
         used: Paths of the files of which a statement was executed.
         problems: Statements that changed a value in place and failed.
         by_name: Objects that replace whatever the release defines under a name (see `replace`).
@@ -38,8 +40,10 @@ class LazyRelease:
         decided: Module-level `if` tests and how they came out.
     """
 
-    def __init__(self, sources: Mapping[str, str]) -> None:
+    def __init__(self, sources: Mapping[str, str], package: str = PACKAGE) -> None:
         self.sources = dict(sources)
+        self.package = package
+        self.folder = package.replace(".", "/")
         self.used: set[str] = set()
         self.problems: list[str] = []
         self.by_name: dict[str, object] = {}
@@ -48,10 +52,10 @@ class LazyRelease:
         self._modules: dict[str, LazyModule] = {}
         self._foreign: dict[str, object] = {}
         self._stubbed: tuple[str, ...] = ()
-        self._folders = {PACKAGE}
+        self._folders = {package}
         for path in self.sources:
             parts = path.split("/")[:-1]
-            self._folders.update(".".join([PACKAGE, *parts[: i + 1]]) for i in range(len(parts)))
+            self._folders.update(".".join([package, *parts[: i + 1]]) for i in range(len(parts)))
         self.builtins = restricted_builtins(self)
         self._foreign.update(known_modules())
         torch = self.import_module("torch")
@@ -68,7 +72,7 @@ class LazyRelease:
             KeyError: No such file in this release.
         """
         dotted = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-        found = self.find(f"{PACKAGE}.{dotted}" if dotted != "__init__" else PACKAGE)
+        found = self.find(f"{self.package}.{dotted}" if dotted != "__init__" else self.package)
         if found is None:
             raise KeyError(path)
         return found
@@ -88,7 +92,7 @@ class LazyRelease:
 
     def stub(self, *prefixes: str) -> None:
         """Treat the release's own files below these paths ("layers/quantization/") as foreign: stand-ins."""
-        dotted = (PACKAGE + "." + p.removesuffix(".py").rstrip("/").replace("/", ".") for p in prefixes)
+        dotted = (self.package + "." + p.removesuffix(".py").rstrip("/").replace("/", ".") for p in prefixes)
         self._stubbed += tuple(dotted)
 
     def foreign(self, dotted: str, value: object) -> None:
@@ -111,7 +115,7 @@ class LazyRelease:
         code = inner if isinstance(inner, CodeType) else getattr(inner, "__code__", None)
         if not isinstance(code, CodeType) or not isinstance(inner, (CodeType, FunctionType)):
             return {}
-        prefix = PACKAGE.replace(".", "/") + "/"
+        prefix = self.folder + "/"
         if not code.co_filename.startswith(prefix):
             return {}
         path = code.co_filename.removeprefix(prefix)
@@ -131,11 +135,11 @@ class LazyRelease:
         """The release's own module of this dotted name, or None."""
         if dotted in self._modules:
             return self._modules[dotted]
-        if dotted != PACKAGE and not dotted.startswith(PACKAGE + "."):
+        if dotted != self.package and not dotted.startswith(self.package + "."):
             return None
         if self.stubbed(dotted):
             return None
-        base = dotted.removeprefix(PACKAGE).lstrip(".").replace(".", "/")
+        base = dotted.removeprefix(self.package).lstrip(".").replace(".", "/")
         package = f"{base}/__init__.py" if base else "__init__.py"
         if package in self.sources or dotted in self._folders:
             made = LazyModule(self, package, dotted, package=True)
@@ -163,13 +167,14 @@ class LazyRelease:
             return self._foreign[dotted]
         if dotted in REAL_MODULES:
             return importlib.import_module(dotted)
-        if dotted.startswith(PACKAGE + "."):
+        if dotted.startswith(self.package + "."):
             raise ModuleNotFoundError(f"No module named '{dotted}'", name=dotted)
         value = self._foreign.get(root)
         if value is None:
             value = self._foreign[root] = Standin(root)
-            if root == PACKAGE.partition(".")[0]:
-                value.srt = self.find(PACKAGE)
+            outer, _, inner = self.package.partition(".")
+            if root == outer and inner:
+                setattr(value, inner, self.find(self.package))
         for part in rest.split(".") if rest else ():
             value = getattr(value, part)
         return value

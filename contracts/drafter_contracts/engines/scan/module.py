@@ -11,10 +11,22 @@ from drafter_contracts.engines.scan.surroundings import MISSING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from drafter_contracts.engines.scan.lazy import LazyRelease
 
-#: Dotted name of the scanned package; paths of the sources are below it.
+#: Dotted name of the scanned package, unless a scan says another; paths of the sources are below it.
 PACKAGE = "sglang.srt"
+
+
+def _bound_at_run_time(definitions: list[Definition]) -> set[ast.stmt]:
+    """The tests for type checkers in whose `else` one of these statements stands."""
+    return {
+        node
+        for definition in definitions
+        for node, branch in definition.branches
+        if branch == "orelse" and isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    }
 
 
 class LazyNamespace(dict):  # type: ignore[type-arg]
@@ -43,7 +55,7 @@ class LazyModule:
     """One file of the release, as the module object that its importers see.
 
     Attributes (underscored, because attribute access resolves names of the file):
-        _path: Path below `sglang/srt`.
+        _path: Path below the scanned package's folder.
         _names: The namespace, a `LazyNamespace`.
         _index: The parsed file.
     """
@@ -54,7 +66,8 @@ class LazyModule:
         self._dotted = dotted
         self._package = package
         text = release.sources.get(path, "")
-        self._index = ModuleIndex(text, f"{PACKAGE.replace('.', '/')}/{path}")
+        filename = f"{release.folder}/{path}"
+        self._index = ModuleIndex(text, filename)
         self._resolving: set[str] = set()
         self._pending: list[tuple[str, Definition]] = []
         self._names = LazyNamespace(self)
@@ -64,7 +77,7 @@ class LazyModule:
                 "__builtins__": release.builtins,
                 "__name__": dotted,
                 "__package__": dotted if package else dotted.rpartition(".")[0],
-                "__file__": f"{PACKAGE.replace('.', '/')}/{path}",
+                "__file__": filename,
                 "__doc__": None,
                 "TYPE_CHECKING": False,
             },
@@ -145,7 +158,8 @@ class LazyModule:
     def _execute_all(self, name: str, definitions: list[Definition]) -> object:
         """Execute what binds a name, in source order, then what changes its value in place."""
         binding = [d for d in definitions if not d.mutates]
-        live = [d for d in binding if self._live(d)]
+        bound = _bound_at_run_time(binding)
+        live = [d for d in binding if self._live(d, bound)]
         # A value that is changed and then bound anew (a class that becomes a record) is changed in between.
         last = max((d.node.lineno for d in live), default=0)
         between = [d for d in definitions if d.mutates and d.node.lineno < last and self._live(d)]
@@ -196,10 +210,18 @@ class LazyModule:
         except Exception as error:  # noqa: BLE001 - as above
             self._release.problems.append(f"{self._path}:{change.node.lineno}: {error!r}")
 
-    def _live(self, definition: Definition) -> bool:
-        """Whether the branches around a statement are the ones that would be taken."""
+    def _live(self, definition: Definition, bound: Container[ast.stmt] = ()) -> bool:
+        """Whether the branches around a statement are the ones that would be taken.
+
+        Args:
+            definition: The statement.
+            bound: Tests for type checkers whose other branch defines the same name: only there is it what it is.
+        """
         for node, branch in definition.branches:
-            if branch in ("body", "orelse") and isinstance(node, ast.If):
+            if node in bound:
+                if branch != "orelse":
+                    return False
+            elif branch in ("body", "orelse") and isinstance(node, ast.If):
                 taken = self._test(node)
                 if taken != (branch == "body"):
                     return False

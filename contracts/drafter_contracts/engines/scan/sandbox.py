@@ -18,6 +18,7 @@ import msgspec
 
 from drafter_contracts import limits
 from drafter_contracts.engines.scan import confine
+from drafter_contracts.engines.scan.module import PACKAGE
 from drafter_contracts.errors import ScanError
 
 TYPE_CHECKING = False
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import IO
 
+#: Where SGLang's probes are.
+PROBES = "drafter_contracts.engines.scan.probes"
 _STDERR_MAX = 64 * 1024
 _CHUNK = 1 << 16
 _BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from drafter_contracts.engines.scan.child import main; main()"
@@ -57,15 +60,19 @@ def run_probe(
     *,
     allow_unconfined: bool = False,
     seconds: int = limits.scan_cpu_max_seconds,
+    package: str = PACKAGE,
+    probes: str = PROBES,
 ) -> dict[str, object]:
-    """Run `drafter_contracts.engines.scan.probes.<probe>.probe(release, payload)` in a locked child.
+    """Run `<probes>.<probe>.probe(release, payload)` in a locked child.
 
     Args:
         probe: Module name below `probes`.
-        sources: Path below `sglang/srt` to text; all that the probe can see.
+        sources: Path below the package's folder to text; all that the probe can see.
         payload: JSON values for the probe.
         allow_unconfined: Go on where the platform has no system-call filter: only for a release that is trusted.
         seconds: CPU time of the child; wall time is limited to twice that.
+        package: The release's package, dotted.
+        probes: The package of this project that holds the probe.
 
     Returns:
         The probe's dict, plus "files": the sorted paths of which something was executed.
@@ -76,7 +83,8 @@ def run_probe(
     seal = secrets.token_hex(16)
     request = {
         "seal": seal,
-        "probe": probe,
+        "probe": f"{probes}.{probe}",
+        "package": package,
         "sources": dict(sources),
         "payload": payload,
         "memory": limits.scan_memory_max_bytes,

@@ -25,28 +25,62 @@ ROOT = "sglang/srt"
 #: Files beside it that are read too.
 BESIDE = ("cli/__init__.py", "cli/main.py", "cli/serve.py", "cli/serve_backends.py", "cli/utils.py", "launch_server.py")
 
+
+class Shape:
+    """Where an engine's files lie in its distribution.
+
+    Args:
+        package: Name of the distribution and of its package.
+        inner: Folder below the package that is scanned, "" for the whole package.
+        beside: Files of the package outside that folder that are read too, by their path below the package.
+        left_out: Folders below the scanned one that are not read.
+    """
+
+    def __init__(
+        self, package: str, inner: str = "", beside: tuple[str, ...] = (), left_out: tuple[str, ...] = ()
+    ) -> None:
+        self.package = package
+        self.inner = inner
+        self.root = f"{package}/{inner}".rstrip("/")
+        self.beside = beside
+        self.left_out = left_out
+        self.version_files = (f"{package}/version.py", f"{package}/_version.py")
+
+    def place(self, member: str) -> str:
+        """Path below the scanned folder of a distribution's file; "" if it is none of those that are read."""
+        inside = member.removeprefix(self.root + "/")
+        if inside != member and member.endswith(".py") and not inside.startswith(self.left_out):
+            return inside
+        rel = member.removeprefix(f"{self.package}/")
+        return f"../{rel}" if rel != member and rel in self.beside else ""
+
+
+SGLANG = Shape("sglang", "srt", BESIDE)
+
 _VERSION = re.compile(
     r"""^\s*(?:__version__|version)\s*(?::[^=]+)?=\s*(?:version\s*=\s*)?["']([^"']+)["']""", re.MULTILINE
 )
 _METADATA_VERSION = re.compile(r"^Version:\s*(\S+)\s*$", re.MULTILINE)
-_VERSION_FILES = ("sglang/version.py", "sglang/_version.py")
 # packaging.python.org/en/latest/specifications/version-specifiers, loosely: no space, no control character, no path.
 _A_VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+!_-]{0,99}")
+_ABOUT = ("METADATA", "version.py")
 _METADATA_NAME = re.compile(r"^Name:\s*(\S+)\s*$", re.MULTILINE | re.IGNORECASE)
 
 
 class SourceTree:
-    """Python files of one release below `sglang/srt`.
+    """Python files of one release below one folder.
 
     Args:
         origin: The path it was opened from, for messages.
         release: Version as published.
-        files: Path below `sglang/srt` to the file's bytes or, for a directory, its place on disk.
+        files: Path below the scanned folder to the file's bytes or, for a directory, its place on disk.
+        root: The scanned folder, for messages.
     """
 
-    def __init__(self, origin: str, release: str, files: dict[str, str | bytes]) -> None:
+    def __init__(self, origin: str, release: str, files: dict[str, str | bytes], root: str = ROOT) -> None:
         self.origin = origin
         self.release = release
+        self._root = root
         self._files = files
         self._text: dict[str, str] = {}
 
@@ -65,7 +99,7 @@ class SourceTree:
         """
         held = self._files.get(rel)
         if held is None:
-            raise ScanError("no such file in this release", where=f"{self.origin}: {ROOT}/{rel}")
+            raise ScanError("no such file in this release", where=f"{self.origin}: {self._root}/{rel}")
         if isinstance(held, bytes):
             return held
         return _read_capped(held)
@@ -80,7 +114,7 @@ class SourceTree:
             try:
                 self._text[rel] = self.read_bytes(rel).decode("utf-8-sig")
             except UnicodeDecodeError:
-                raise ScanError("not UTF-8", where=f"{self.origin}: {ROOT}/{rel}") from None
+                raise ScanError("not UTF-8", where=f"{self.origin}: {self._root}/{rel}") from None
         return self._text[rel]
 
     def sha256(self, rel: str) -> str:
@@ -93,56 +127,61 @@ class SourceTree:
         return {rel: self.read(rel) for rel in self.files() if rel.startswith(wanted)}
 
 
-def open_tree(path: str, *, release: str = "") -> SourceTree:
+def open_tree(path: str, *, release: str = "", shape: Shape = SGLANG) -> SourceTree:
     """Open a release for reading.
 
     Args:
-        path: A directory that contains `sglang/`, the `sglang` directory itself, or a wheel.
+        path: A directory that contains the package, the package's directory itself, or a wheel.
         release: Its version where the caller knows it; "" to read it from metadata or the version file.
+        shape: Which engine's.
 
     Raises:
         ScanError: None of these, or no version can be told.
     """
     if os.path.isfile(path):
-        return _open_wheel(path, release)
+        return _open_wheel(path, release, shape)
     for base in (path, os.path.dirname(os.path.abspath(path))):
-        top = os.path.join(base, "sglang")
-        right = base == path or os.path.basename(os.path.abspath(path)) == "sglang"
-        if right and os.path.isdir(os.path.join(top, "srt")):
-            return _open_directory(path, base, release)
+        top = os.path.join(base, shape.package)
+        right = base == path or os.path.basename(os.path.abspath(path)) == shape.package
+        if right and os.path.isdir(os.path.join(top, shape.inner)):
+            return _open_directory(path, base, release, shape)
+    named = "an SGLang" if shape is SGLANG else f"a {shape.package}"
     raise ScanError(
-        "not an SGLang release", where=path, expected="a directory holding sglang/srt, or a wheel", actual=_kind(path)
-    )
+        f"not {named} release", where=path, expected=f"a directory holding {shape.root}, or a wheel",
+        actual=_kind(path, shape),
+    )  # fmt: skip
 
 
-def _kind(path: str) -> str:
+def _kind(path: str, shape: Shape) -> str:
     if not os.path.exists(path):
         return "nothing there"
-    return "a directory without sglang/srt" if os.path.isdir(path) else "another file"
+    return f"a directory without {shape.root}" if os.path.isdir(path) else "another file"
 
 
-def _open_directory(path: str, base: str, release: str) -> SourceTree:
-    top = os.path.join(base, "sglang")
-    root = os.path.join(top, "srt")
+def _open_directory(path: str, base: str, release: str, shape: Shape) -> SourceTree:
+    top = os.path.join(base, shape.package)
+    root = os.path.join(top, shape.inner) if shape.inner else top
     files: dict[str, str | bytes] = {}
     budget = Budget(path)
     for full in _python_files(root):
         rel = os.path.relpath(full, root).replace(os.sep, "/")
-        budget.spend(f"{ROOT}/{rel}", _size_inside(full, top))
+        if rel.startswith(shape.left_out):
+            continue
+        budget.spend(f"{shape.root}/{rel}", _size_inside(full, top))
         files[rel] = full
-    for rel in BESIDE:
+    for rel in shape.beside:
         full = os.path.join(top, *rel.split("/"))
         if os.path.lexists(full):
-            budget.spend(f"sglang/{rel}", _size_inside(full, top))
+            budget.spend(f"{shape.package}/{rel}", _size_inside(full, top))
             files[f"../{rel}"] = full
     try:
         beside = sorted(os.listdir(base))
     except OSError as error:
         raise ScanError("cannot be read", where=base, actual=error.strerror or str(error)) from None
-    about = [name for name in beside if name.startswith("sglang-") and name.endswith(".dist-info")]
+    about = [name for name in beside if name.startswith(f"{shape.package}-") and name.endswith(".dist-info")]
     metadata = [_read_text(os.path.join(base, name, "METADATA"), base) for name in about]
     texts = {name: _read_text(os.path.join(top, name), top) for name in ("_version.py", "version.py")}
-    return SourceTree(path, release or _release(metadata, texts, path), files)
+    return SourceTree(path, release or _release(metadata, texts, path, shape), files, shape.root)
 
 
 def _python_files(root: str) -> Iterator[str]:
@@ -174,23 +213,18 @@ def _is_text(path: str) -> bool:
     return True
 
 
-def _open_wheel(path: str, release: str) -> SourceTree:
-    members = read_members(path, lambda name: bool(_place(name)) or name in _VERSION_FILES or _is_metadata(name))
-    files: dict[str, str | bytes] = {_place(name): data for name, data in members.items() if _place(name)}
+def _open_wheel(path: str, release: str, shape: Shape) -> SourceTree:
+    members = read_members(
+        path, lambda name: bool(shape.place(name)) or name in shape.version_files or _is_metadata(name)
+    )
+    files: dict[str, str | bytes] = {shape.place(name): data for name, data in members.items() if shape.place(name)}
     if not files:
-        raise ScanError("a wheel without sglang/srt", where=path, expected="an SGLang wheel")
-    texts = {name: data.decode(errors="replace") for name, data in members.items() if not _place(name)}
+        engine = "SGLang" if shape is SGLANG else shape.package
+        raise ScanError(f"a wheel without {shape.root}", where=path, expected=f"an {engine} wheel")
+    texts = {name: data.decode(errors="replace") for name, data in members.items() if name.endswith(_ABOUT)}
     metadata = [text for name, text in texts.items() if _is_metadata(name)]
-    versions = {os.path.basename(name): text for name, text in texts.items() if name in _VERSION_FILES}
-    return SourceTree(path, release or _release(metadata, versions, path), files)
-
-
-def _place(member: str) -> str:
-    """Path below `sglang/srt` of a wheel's member; "" if it is none of the files that are scanned."""
-    if member.startswith(ROOT + "/") and member.endswith(".py"):
-        return member.removeprefix(ROOT + "/")
-    rel = member.removeprefix("sglang/")
-    return f"../{rel}" if rel != member and rel in BESIDE else ""
+    versions = {os.path.basename(name): text for name, text in texts.items() if name in shape.version_files}
+    return SourceTree(path, release or _release(metadata, versions, path, shape), files, shape.root)
 
 
 def _is_metadata(member: str) -> bool:
@@ -198,11 +232,11 @@ def _is_metadata(member: str) -> bool:
     return name == "METADATA" and folder.endswith(".dist-info")
 
 
-def _release(metadata: list[str], versions: dict[str, str], origin: str) -> str:
+def _release(metadata: list[str], versions: dict[str, str], origin: str, shape: Shape) -> str:
     for text in metadata:
         name = _METADATA_NAME.search(text)
         found = _METADATA_VERSION.search(text)
-        if name and name[1].lower() == "sglang" and found and _A_VERSION.fullmatch(found[1]):
+        if name and name[1].lower() == shape.package and found and _A_VERSION.fullmatch(found[1]):
             return found[1]
     for file in ("_version.py", "version.py"):
         found = _VERSION.search(versions.get(file, ""))
@@ -211,7 +245,7 @@ def _release(metadata: list[str], versions: dict[str, str], origin: str) -> str:
     raise ScanError(
         "the release's version cannot be told",
         where=origin,
-        expected="sglang-*.dist-info/METADATA beside it, or a version text in sglang/version.py",
+        expected=f"{shape.package}-*.dist-info/METADATA beside it, or a version text in {shape.package}/version.py",
     )
 
 

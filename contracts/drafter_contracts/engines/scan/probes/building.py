@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 
-from drafter_contracts.engines.scan.lazy import PACKAGE
+from drafter_contracts.engines.scan.module import LazyNamespace
 from drafter_contracts.engines.scan.probes import symbolic
 from drafter_contracts.engines.scan.probes.sublayers import Leaf, LeafModule, NormModule, construct
 from drafter_contracts.engines.scan.probes.symbolic import TRACE
@@ -44,11 +44,11 @@ class Builder:
         if cls.__name__.endswith("Norm") or "layers.layernorm" in cls.__module__:
             return construct(NormModule, cls)
         in_layer = any(layer for _, layer in self.stack)
-        if in_layer or cls.__module__.startswith("sglang.srt.layers") or not cls.__module__.startswith("sglang"):
+        if in_layer or self.sublayer(cls):
             return construct(LeafModule, cls)
         if issubclass(cls, TorchLayer) and not self.capturing(cls):
             return construct(LeafModule, cls)
-        layer = _is_layer(cls, args, kwargs)
+        layer = self.is_layer(cls, args, kwargs)
         self.layers += layer
         self.stack.append((cls, layer))
         try:
@@ -62,6 +62,14 @@ class Builder:
         if layer:
             follow(made)
         return made
+
+    def sublayer(self, cls: type) -> bool:
+        """Whether a class is a layer that models are made of, by where it is defined."""
+        return cls.__module__.startswith("sglang.srt.layers") or not cls.__module__.startswith("sglang")
+
+    def is_layer(self, cls: type, args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
+        """Whether what is being built is a decoder layer."""
+        return _is_layer(cls, args, kwargs)
 
     def capturing(self, cls: type) -> bool:
         """Whether a class, by its own code or its bases', has to do with capture: it is never taken as a sublayer."""
@@ -108,8 +116,12 @@ def is_misfit(error: Exception) -> bool:
         trace = trace.tb_next
     if not isinstance(error, TypeError) or trace is None or trace.tb_frame.f_code is not Builder.__call__.__code__:
         return False
-    code = getattr(getattr(trace.tb_frame.f_locals["cls"], "__init__", None), "__code__", None)
-    return code is not None and code.co_filename.startswith(PACKAGE.replace(".", "/"))
+    return _is_released(getattr(trace.tb_frame.f_locals["cls"], "__init__", None))
+
+
+def _is_released(function: object) -> bool:
+    """Whether a function is the release's own."""
+    return isinstance(getattr(function, "__globals__", None), LazyNamespace)
 
 
 def lacks_attribute(error: Exception, model: object) -> bool:
@@ -123,9 +135,10 @@ def lacks_attribute(error: Exception, model: object) -> bool:
     order = type(model).__mro__
     while waiting:
         owner = waiting.pop()
-        code = getattr(vars(owner).get("__init__"), "__code__", None)
-        if code is None or not code.co_filename.startswith(PACKAGE.replace(".", "/")):
+        constructor = vars(owner)["__init__"]
+        if not _is_released(constructor):
             continue
+        code = constructor.__code__
         names.update(code.co_names)
         above = order[order.index(owner) + 1 :]
         called = above if "super" in code.co_names else [base for base in above if base.__name__ in code.co_names]
@@ -150,7 +163,7 @@ def _logits(cls: type) -> object:
 def _caller(frame: FrameType | None) -> object:
     """Code of the innermost function of the release that is at work."""
     while frame is not None:
-        if frame.f_code.co_filename.startswith(PACKAGE.replace(".", "/")):
+        if isinstance(frame.f_globals, LazyNamespace):
             return frame.f_code
         frame = frame.f_back
     return None

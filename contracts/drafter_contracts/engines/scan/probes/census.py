@@ -37,17 +37,23 @@ def entry_classes(release: LazyRelease) -> tuple[dict[str, tuple[str, type]], di
     return found, failed
 
 
-def model_types(release: LazyRelease, cls: type) -> tuple[str, ...]:
-    """Values that the files of a class, of its bases and of what they import compare a config's `model_type` with."""
-    homes = [base.__module__ for base in cls.__mro__ if base.__module__.startswith(f"{PACKAGE}.models.")]
+def model_types(release: LazyRelease, cls: type, below: tuple[str, ...] = (f"{PACKAGE}.models.",)) -> tuple[str, ...]:
+    """Values that the files of a class, of its bases and of what they import compare a config's `model_type` with.
+
+    Args:
+        release: The release.
+        cls: The class.
+        below: Dotted prefixes of the release's model files.
+    """
+    homes = [base.__module__ for base in cls.__mro__ if base.__module__.startswith(below)]
     for home in tuple(dict.fromkeys(homes)):
-        homes += _file(release, home)[0]
-    found = [text for home in dict.fromkeys(homes) for text in _file(release, home)[1]]
+        homes += _file(release, home, below)[0]
+    found = [text for home in dict.fromkeys(homes) for text in _file(release, home, below)[1]]
     return tuple(dict.fromkeys(found))
 
 
 @functools.lru_cache(maxsize=1024)
-def _file(release: LazyRelease, home: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _file(release: LazyRelease, home: str, below: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Model files that a file imports from, and what it compares a config's `model_type` with."""
     module = release.find(home)
     if module is None:
@@ -61,7 +67,7 @@ def _file(release: LazyRelease, home: str) -> tuple[tuple[str, ...], tuple[str, 
     for node in ast.walk(tree) if "model_type" in release.sources.get(module._path, "") else ():  # noqa: SLF001 - as above
         if isinstance(node, ast.Compare) and isinstance(node.left, ast.Attribute) and node.left.attr == "model_type":
             texts += _texts(module, node.comparators[0])
-    models = (name for name in imported if name.startswith(f"{PACKAGE}.models.") and release.find(name) is not None)
+    models = (name for name in imported if name.startswith(below) and release.find(name) is not None)
     return tuple(models), tuple(texts)
 
 

@@ -153,7 +153,7 @@ def _up_to_option(arguments: list[str]) -> list[str]:
 def _split_launch(command: Command, argv: list[str]) -> tuple[list[str], tuple[str, ...] | None]:
     if "--" not in argv:
         if command.launch:
-            _find_stray_launch(argv)
+            _find_stray_launch(command, argv)
         return argv, None
     at = argv.index("--")
     if not command.launch:
@@ -161,9 +161,12 @@ def _split_launch(command: Command, argv: list[str]) -> tuple[list[str], tuple[s
     return argv[:at], tuple(argv[at + 1 :])
 
 
-def _find_stray_launch(argv: list[str]) -> None:
+def _find_stray_launch(command: Command, argv: list[str]) -> None:
     """A launch command without `--` before it is the likeliest mistake: name it."""
-    for argument in argv:
+    takes_value = {name for option in command.options if option.metavar for name in (option.name, option.short)}
+    for before, argument in zip(["", *argv], argv, strict=False):
+        if before in takes_value and before:  # an engine's place may look like a program
+            continue
         if argument.startswith("python") or argument.endswith(("/python", "/python3", "sglang", "launch_server")):
             launch = " ".join(argv[argv.index(argument) :])
             raise UsageError("a launch command goes after --", f"drafters ... -- {launch}")

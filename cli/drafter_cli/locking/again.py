@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from contextlib import closing
 
-import msgspec
-
 from drafter_cli.client.connect import connect
 from drafter_cli.locking.make import make
 from drafter_cli.locking.question import ask
-from drafter_cli.resolving.command import answer
+from drafter_cli.resolving.answering import answer
 from drafter_contracts.locking.differences import LockChange, differences
-from drafter_registry.documents import LIVE, Resolution
+from drafter_registry.documents import LIVE
 from drafter_registry.errors import NotFoundError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from drafter_cli.commandline import Parsed
     from drafter_contracts.locking.document import Lock, Question
+    from drafter_registry.documents import Resolution
 
 #: Field of a change that is not in the document: whether the locked version may still be used.
 STATE = "state"
@@ -25,22 +24,8 @@ STATE = "state"
 REFERENCE = "asked.reference"
 
 
-class Answered(msgspec.Struct, frozen=True):
-    """A question, answered.
-
-    Attributes:
-        lock: As it would be locked now.
-        resolution: The answer, its flags with the directory.
-        directory: Where the drafter's files lie here.
-    """
-
-    lock: Lock
-    resolution: Resolution
-    directory: str
-
-
-def resolved(question: Question, parsed: Parsed) -> Answered:
-    """The lock of a question.
+def resolved(question: Question, parsed: Parsed) -> tuple[Lock, Resolution]:
+    """The lock of a question, and the answer that it was made from, its flags with the directory.
 
     Args:
         question: The question.
@@ -53,9 +38,8 @@ def resolved(question: Question, parsed: Parsed) -> Answered:
         ContractsError: Files that cannot be read, or options that no launch can have.
     """
     asking = ask(question, offline=parsed.has("--offline"))
-    resolution = answer(asking.asked, parsed)
-    made = make(asking, resolution)
-    return Answered(made.lock, resolution, made.directory)
+    found = answer(asking.asked, parsed)
+    return make(asking, found), found.resolution
 
 
 def changes_now(lock: Lock, parsed: Parsed) -> tuple[LockChange, ...]:
@@ -67,12 +51,12 @@ def changes_now(lock: Lock, parsed: Parsed) -> tuple[LockChange, ...]:
     """
     state = () if parsed.has("--offline") else _state(lock, parsed)
     try:
-        answered = resolved(lock.asked, parsed)
+        now, _ = resolved(lock.asked, parsed)
     except NotFoundError as error:
         if not state:  # the version is there, and what was asked for is not: an alias that was removed
             raise
         return (*state, LockChange(REFERENCE, lock.asked.reference, error.message))
-    return (*state, *differences(lock, answered.lock))
+    return (*state, *differences(lock, now))
 
 
 def _state(lock: Lock, parsed: Parsed) -> tuple[LockChange, ...]:

@@ -75,13 +75,13 @@ def _lock(parsed: Parsed) -> int:
     if not parsed.word(0):
         raise UsageError("lock needs NAME@VERSION", "or --check, or --update, of a file that is there")
     path = parsed.value("--output") or LOCK_NAME
-    answered = resolved(written(parsed), parsed)
-    notices(answered)
-    changed = lock_file.write(path, answered.lock)
+    lock, resolution = resolved(written(parsed), parsed)
+    notices(lock, resolution)
+    changed = lock_file.write(path, lock)
     if parsed.has("--json"):
-        _document(path, answered.lock, written_now=changed)
+        _document(path, lock, written_now=changed)
     else:
-        write(summary(path, answered.lock, changed=changed))
+        write(summary(path, lock, changed=changed))
     return EXIT_OK
 
 
@@ -115,12 +115,12 @@ def _check(path: str, lock: Lock, parsed: Parsed) -> int:
 
 
 def _update(path: str, lock: Lock, parsed: Parsed) -> int:
-    answered = resolved(lock.asked, parsed)
-    changes = differences(lock, answered.lock)
-    notices(answered)
-    changed = lock_file.write(path, answered.lock)
+    now, resolution = resolved(lock.asked, parsed)
+    changes = differences(lock, now)
+    notices(now, resolution)
+    changed = lock_file.write(path, now)
     if parsed.has("--json"):
-        _document(path, answered.lock, written_now=changed, changes=msgspec.to_builtins(changes), exit_code=EXIT_OK)
+        _document(path, now, written_now=changed, changes=msgspec.to_builtins(changes), exit_code=EXIT_OK)
     else:
         write(changes_text(path, changes, updated=True))
     return EXIT_OK

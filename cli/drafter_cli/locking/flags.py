@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import msgspec
+from msgspec.structs import replace
 
-from drafter_cli.commandline import Parsed
 from drafter_cli.errors import UsageError
 from drafter_cli.gate_options import LOCK_NAME, Request
 from drafter_cli.launched_engine import read_engine
 from drafter_cli.locking import lock_file
 from drafter_cli.locking.make import make, tool
 from drafter_cli.locking.question import ask
-from drafter_cli.resolving.command import answer
+from drafter_cli.resolving.answering import answer
 from drafter_contracts.locking import codes
 from drafter_contracts.locking.differences import differences
 from drafter_contracts.locking.document import PUBLISHED
@@ -22,19 +21,20 @@ from drafter_registry.errors import RefusedError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from drafter_cli.commandline import Parsed
     from drafter_cli.launched_engine import Engine
-    from drafter_contracts.engines.profile import Profile
+    from drafter_cli.resolving.answering import Answer
+    from drafter_cli.resolving.request import Asked
     from drafter_contracts.locking.document import Lock
     from drafter_contracts.verdict import Verdict
-    from drafter_registry.documents import Resolution
 
 #: Options of `drafters resolve` that go with `--locked`: everything else is what the lock says.
 _TOGETHER = frozenset({"--locked", "--format", "--json", "--offline"})
 _TARGET, _VERDICT = "target", "verdict"
 
 
-def locked_flags(parsed: Parsed) -> tuple[Resolution, Profile | None]:
-    """The resolution of a lock, computed from the cache alone, and the release.
+def locked_answer(parsed: Parsed) -> tuple[Asked, Answer]:
+    """The locked question, its drafter by digest, and the answer, computed from the cache alone.
 
     Raises:
         UsageError: There is no lock file, or options beside it that say something else.
@@ -48,18 +48,18 @@ def locked_flags(parsed: Parsed) -> tuple[Resolution, Profile | None]:
         raise UsageError(f"--locked takes everything from the lock, and {told} says something else", "leave it out")
     lock = lock_file.read(parsed.value("--locked") or LOCK_NAME)
     reference = f"{lock.drafter.name}@{lock.drafter.digest}"
-    asking = ask(lock.asked, reference=reference, engine=_engine(lock), offline=True)
-    resolution = answer(asking.asked, parsed)
-    made = make(asking, resolution)
-    findings = _drift(lock, made.lock, resolution.verdict)
+    asking = ask(lock.asked, reference=reference, engine=_engine(lock), offline=True, shape=parsed)
+    found = answer(asking.asked, parsed)
+    findings = _drift(lock, make(asking, found), found.resolution.verdict)
     if findings:
         verdict = conclude(findings, (finding.code for finding in findings), {"drafter": lock.name, "lock": lock.tool})
         message = f"the locked flags of {lock.name} are not what resolving it gives here"
         raise RefusedError(message, verdict=verdict, hint=findings[0].remedy)
-    notices = resolution.notices
     if lock.tool != tool():
-        notices = (f"the lock was written by {lock.tool}; the flags were judged again by {tool()}", *notices)
-    return msgspec.structs.replace(resolution, notices=notices), asking.asked.engine.profile
+        told = f"the lock was written by {lock.tool}; the flags were judged again by {tool()}"
+        notices = (told, *found.resolution.notices)
+        found = replace(found, resolution=replace(found.resolution, notices=notices))
+    return replace(asking.asked, reference=lock.name), found
 
 
 def _engine(lock: Lock) -> Engine | None:

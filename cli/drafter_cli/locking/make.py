@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from drafter_cli.cache import drafters as cache
 from drafter_cli.errors import UsageError
 from drafter_cli.launched_engine import ENGINE
 from drafter_cli.locking.directory import digests
+from drafter_cli.resolving.answering import wanted
 from drafter_contracts.engines.local import known
 from drafter_contracts.errors import InternalError, UnknownReleaseError
-from drafter_contracts.launch.options import DRAFT_PATH, spelled
 from drafter_contracts.launch.plan_records import PATH_PLACEHOLDER
 from drafter_contracts.locking.document import (
     SCHEMA,
@@ -28,16 +26,10 @@ from drafter_contracts.locking.document import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from drafter_cli.locking.question import Asking
+    from drafter_cli.resolving.answering import Answer
     from drafter_contracts.engines.profile import Profile
     from drafter_contracts.manifest import Manifest
     from drafter_registry.documents import Resolution
-
-
-class Made(msgspec.Struct, frozen=True):
-    """A lock, and where the directory that it speaks of lies on this machine."""
-
-    lock: Lock
-    directory: str
 
 
 def tool() -> str:
@@ -56,25 +48,22 @@ def engine_of(profile: Profile) -> LockedEngine:
     return locked_engine(profile, published=published)
 
 
-def make(asking: Asking, resolution: Resolution) -> Made:
-    """The lock of a resolution whose flags name the drafter's directory.
+def make(asking: Asking, answer: Answer) -> Lock:
+    """The lock of an answered question.
 
     Args:
         asking: The question.
-        resolution: The answer, computed here.
+        answer: The answer, computed here, its files fetched.
 
     Raises:
         UsageError: An engine that no start can be held against, or files that cannot be read.
         ContractsError: The target's config cannot be read.
     """
-    profile = asking.asked.engine.profile
-    if profile is None or resolution.manifest is None or resolution.verdict is None:
-        raise InternalError("a launch was resolved for an engine of which nothing is known", where=resolution.engine)
+    profile, resolution = asking.asked.engine.profile, answer.resolution
+    if profile is None or resolution.manifest is None or resolution.verdict is None or not answer.directory:
+        raise InternalError("a launch was resolved without files or engine", where=resolution.engine)
     if profile.engine != ENGINE:
         raise UsageError(f"starts of {resolution.engine} are not guarded", f"a lock is for {ENGINE}")
-    directory = _directory(resolution.flags, profile)
-    changed = resolution.config is not None or resolution.weights.any
-    render = LockedRender(changes=resolution.config_changes, order=resolution.weights.order) if changed else None
     lock = Lock(
         schema=SCHEMA,
         tool=tool(),
@@ -84,24 +73,22 @@ def make(asking: Asking, resolution: Resolution) -> Made:
             version=resolution.version,
             digest=resolution.digest,
             fingerprint=resolution.fingerprint,
-            files=digests(directory),
+            files=digests(answer.directory),
         ),
-        render=render,
+        render=_render(resolution),
         engine=engine_of(profile),
         target=_target(asking, resolution.manifest),
-        flags=tuple(PATH_PLACEHOLDER if flag == directory else flag for flag in resolution.flags),
+        flags=tuple(PATH_PLACEHOLDER if flag == answer.directory else flag for flag in resolution.flags),
         options=asking.options,
         verdict=locked_verdict(resolution.verdict),
     )
-    return Made(sealed(lock), directory)
+    return sealed(lock)
 
 
-def _directory(flags: tuple[str, ...], profile: Profile) -> str:
-    name = spelled(profile, DRAFT_PATH)
-    at = flags.index(name) + 1 if name in flags else len(flags)
-    if at >= len(flags):
-        raise UsageError("the flags name no directory of the drafter's files", "only what is fetched can be locked")
-    return flags[at]
+def _render(resolution: Resolution) -> LockedRender | None:
+    if not wanted(resolution).any:
+        return None
+    return LockedRender(changes=resolution.config_changes, order=resolution.weights.order)
 
 
 def _target(asking: Asking, manifest: Manifest) -> LockedTarget:

@@ -67,7 +67,14 @@ def _number(name: str, text: str) -> int:
     return int(text)
 
 
-def ask(question: Question, *, reference: str = "", engine: Engine | None = None, offline: bool = False) -> Asking:
+def ask(
+    question: Question,
+    *,
+    reference: str = "",
+    engine: Engine | None = None,
+    offline: bool = False,
+    shape: Parsed | None = None,
+) -> Asking:
     """The question, ready to be answered here: the engine at hand looked at, the launch taken apart.
 
     Args:
@@ -75,6 +82,7 @@ def ask(question: Question, *, reference: str = "", engine: Engine | None = None
         reference: Ask for this instead of what was written; "" for that.
         engine: Answer for this engine; None for the one that the question names or finds.
         offline: Ask no registry.
+        shape: The command line that says in which form the answer is printed; None for the default.
 
     Raises:
         UsageError: Options that cannot be read or contradict each other, or no engine.
@@ -93,6 +101,7 @@ def ask(question: Question, *, reference: str = "", engine: Engine | None = None
     values = {name: str(getattr(question, field)) for name, field in FIELDS.items() if getattr(question, field)}
     values |= {"--target": target} if target else {}
     values |= {"--offline": ""} if offline else {}
+    values |= {name: shape.value(name) for name in ("--format", "--json") if shape is not None and shape.has(name)}
     asked = read(Parsed(values, (reference or question.reference,), options), engine)
     if asked.engine.guess:
         raise UsageError(

@@ -78,7 +78,7 @@ def _see(lock: Lock, asked: Request, found: Judged, situation: Situation, *, may
     serving = situation.serving
     path = target_path(asked, serving)
     config, tokenizer, target_problem = _target(lock, asked, serving, path)
-    directory = drafter_directory(asked, serving) or ""
+    directory = _directory(asked, serving)
     files, inside, problem = _files(lock, directory, asked, serving)
     profile = situation.profile
     return Seen(
@@ -95,6 +95,14 @@ def _see(lock: Lock, asked: Request, found: Judged, situation: Situation, *, may
         tokenizer_sha256=tokenizer,
         target_problem=target_problem,
     )
+
+
+def _directory(asked: Request, serving: ServingConfig) -> str:
+    """Where the files are that the launch loads; else, where its paths are a container's, those that stand for them."""
+    own = drafter_directory(replace(asked, drafter=""), serving)
+    if asked.drafter and (own is None or serving.invocation.image):
+        own = drafter_directory(asked, serving)
+    return own or ""
 
 
 def _files(

@@ -17,18 +17,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from drafter_cli.locking.again import Answered
     from drafter_contracts.locking.differences import LockChange
     from drafter_contracts.locking.document import Lock
+    from drafter_registry.documents import Resolution
 
 
-def notices(answered: Answered) -> None:
+def notices(lock: Lock, resolution: Resolution) -> None:
     """What whoever locks should know, to standard error: where the alias pointed, what was taken on word, warnings."""
-    lock, resolution = answered.lock, answered.resolution
     told = [*resolution.notices]
     if lock.asked.reference != lock.name:
         told.insert(0, f"{lock.asked.reference} is {lock.name}")
-    told += [f"config.json: {change}" for change in resolution.config_changes]
+    told += [f"render: {change}" for change in resolution.config_changes]
     if not lock.target.config_sha256:
         told.append(
             "the target's config.json was not found and is not locked: give --target DIR or --target-config FILE"

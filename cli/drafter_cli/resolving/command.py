@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 from drafter_cli.client.connect import OPTIONS as REGISTRY_OPTIONS
-from drafter_cli.commandline import JSON, Command, Option
-from drafter_cli.errors import EXIT_OK, EXIT_REFUSED, describe_error, exit_code_of_error
+from drafter_cli.commandline import JSON, Command, Option, usage
+from drafter_cli.errors import EXIT_OK, EXIT_REFUSED, UsageError, describe_error, exit_code_of_error
 from drafter_cli.resolving import answering
 from drafter_cli.resolving.formats import text
 from drafter_cli.resolving.request import FORMATS, JSON_FORMAT, Asked, read
@@ -33,7 +33,7 @@ COMMANDS = {
             "What follows -- are more options of the launch; they are judged together with the flags and not printed.\n"
             "Write the flags after your own: of repeated options the last counts."
         ),
-        words=("NAME@VERSION|ALIAS|sha256:DIGEST",),
+        words=("[NAME@VERSION|ALIAS|sha256:DIGEST]",),
         options=(
             Option(
                 "--engine",
@@ -57,6 +57,7 @@ COMMANDS = {
                 PREFERENCES,
             ),
             Option("--no-pull", f"fetch nothing; without --draft-path the flags hold {PATH_PLACEHOLDER}"),
+            Option("--locked", "what drafters.lock (or FILE) says, from the cache alone; no NAME then", inline="FILE"),
             Option("--offline", "ask no registry: an exact version or digest that was pulled before"),
             *REGISTRY_OPTIONS,
             JSON,
@@ -65,17 +66,29 @@ COMMANDS = {
             ("flags=$(drafters resolve kimi-eagle3@prod) || exit", "stop where there are no flags ..."),
             ('eval "exec python -m sglang.launch_server --model-path M $flags"', "... else launch with them"),
             ("drafters resolve kimi-eagle3@1.0.0 --engine sglang==0.5.9 --json", "for a program"),
+            ("flags=$(drafters resolve --locked) || exit", "what `drafters lock` wrote down, offline"),
         ),
         launch=True,
     )
 }
 
 
-def run(command: Command, parsed: Parsed) -> int:  # noqa: ARG001 - every command has this signature
-    """Print the flags; returns the exit code."""
-    asked = read(parsed)
+def run(command: Command, parsed: Parsed) -> int:
+    """Print the flags; returns the exit code.
+
+    Raises:
+        UsageError: Nothing is asked for.
+    """
+    if not parsed.word(0) and not parsed.has("--locked"):
+        raise UsageError(f"resolve needs {command.words[0].strip('[]')}", usage(command))
     try:
-        found = answering.answer(asked, parsed)
+        if parsed.has("--locked"):
+            from drafter_cli.locking.flags import locked_answer
+
+            asked, found = locked_answer(parsed)
+        else:
+            asked = read(parsed)
+            found = answering.answer(asked, parsed)
     except RefusedError as error:
         return refused(error, as_json=parsed.has("--json"))
     resolution = found.resolution

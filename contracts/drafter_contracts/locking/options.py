@@ -80,11 +80,11 @@ def _adjusted(lock: Lock, s: Situation, locked: ServingConfig) -> list[Finding]:
 def _in_effect(algorithm: str, triple: tuple[int | None, int | None, int | None]) -> str:
     words = ("steps", "topk", "draft tokens")
     numbers = ", ".join(f"{word} {number}" for word, number in zip(words, triple, strict=True) if number is not None)
-    return f"{algorithm or 'no speculation'} with {numbers or 'numbers of its own'} in effect"
+    return f"speculation in effect: {algorithm or 'none'} with {numbers or 'numbers of its own'}"
 
 
 def _finding(lock: Lock, s: Situation, expected: str, actual: str) -> Finding:
-    message = f"the launch does not run {lock.name} on {s.engine} with the options that were locked"
+    message = f"the launch does not run {lock.name} on {s.engine} as it was locked: {expected.partition(' ')[0]}"
     remedy = f"Take the flags from `drafters resolve --locked`, after all other options. {AGAIN}"
     return Finding(codes.OPTION, REFUSE, message, expected, actual, remedy=remedy)
 

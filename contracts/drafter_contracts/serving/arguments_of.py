@@ -12,7 +12,7 @@ import os
 import msgspec
 
 from drafter_contracts.engines.launch_rules import Flag, flag_dest
-from drafter_contracts.serving.parse import nearest_name, parse_arguments
+from drafter_contracts.serving.parse import counts, nearest_name, parse_arguments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def arguments_of(flags: Sequence[Flag], values: Mapping[str, object]) -> Written
         tokens = _written(flags, found, value)
         if tokens is not None:
             argv += tokens
-        elif not all(_same(flag.default, value) for flag in found):
+        elif not _same(options.default(found), value):
             unwritable[name] = _takes(found[0])
     return Written(tuple(argv), unknown, unwritable)
 
@@ -80,8 +80,8 @@ def stated_values(flags: Sequence[Flag], record: object) -> dict[str, object]:
     options = _Options(flags)
     found = {}
     for name in record_fields(record) or ():
-        option, own = options.named(name), _field_default(record, name)
-        default = option[0].default if option else own
+        named, own = options.named(name), _field_default(record, name)
+        default = options.default(named) if named else own
         value = getattr(record, name, None)
         silent = value is None and own is None
         if not silent and not _same(plain(value), plain(default)):
@@ -139,7 +139,9 @@ class _Options:
     def __init__(self, flags: Sequence[Flag]) -> None:
         self._by_dest: dict[str, list[Flag]] = {}
         self._by_name: dict[str, list[Flag]] = {}
+        self._defaults: dict[str, object] = {}
         for flag in flags:
+            self._defaults.setdefault(flag_dest(flag), flag.default)
             if flag.action in _SILENT:
                 continue
             self._by_dest.setdefault(flag_dest(flag), []).append(flag)
@@ -151,6 +153,10 @@ class _Options:
         """Options that set this value, those first that the release does not call deprecated."""
         found = self._by_dest.get(name) or self._by_name.get(name) or []
         return sorted(found, key=lambda flag: (bool(flag.deprecated), flag.action == "store_const"))
+
+    def default(self, options: Sequence[Flag]) -> object:
+        """The value that stands where none of these is given: the first declared one's, as in argparse."""
+        return self._defaults[flag_dest(options[0])]
 
     def nearest(self, name: str) -> str:
         """The closest name that a value may have, or ""."""
@@ -172,8 +178,11 @@ def _written(flags: Sequence[Flag], options: Sequence[Flag], value: object) -> l
 def _ways(flag: Flag, value: object) -> Iterator[list[str]]:
     """Ways to write a value, the plainest first; most of them read back to another value, or to none."""
     name = next((name for name in flag.names if name.startswith("--")), flag.names[0])
-    for switch in flag.names:
-        yield [switch]
+    fewest, most = counts(flag)
+    if fewest == 0:
+        yield from ([switch] for switch in flag.names)
+    if most == 0:
+        return
     for text in _texts(value):
         yield [name, text]
         yield [f"{name}={text}"]

@@ -7,10 +7,32 @@ import msgspec
 from drafter_contracts.rendering.records import UNCHANGED, WeightChange
 from drafter_contracts.verdict import ALLOW, UNKNOWN, WARN, Verdict
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 #: Stands in the flags for the drafter's directory where the caller does not say one.
 PATH_PLACEHOLDER = "{drafter}"
 #: What is tried first where a drafter's config is not right for a release: its flags, or a render.
 FLAGS, RENDER = PREFERENCES = ("flags", "render")
+
+
+def placed(flags: Sequence[str], path: str) -> tuple[str, ...]:
+    """Flags with the drafter's directory where `PATH_PLACEHOLDER` stands: alone, or as a value in a JSON object."""
+    return tuple(_placed(flag, path) for flag in flags)
+
+
+def _placed(flag: str, path: str) -> str:
+    if flag == PATH_PLACEHOLDER:
+        return path
+    if PATH_PLACEHOLDER not in flag or not flag.startswith("{"):
+        return flag
+    try:
+        document = msgspec.json.decode(flag, type=dict[str, object])
+    except msgspec.MsgspecError:  # another's option, that only looks like one
+        return flag
+    found = {key: path if value == PATH_PLACEHOLDER else value for key, value in document.items()}
+    return msgspec.json.encode(found).decode()
 
 
 class Wishes(msgspec.Struct, frozen=True):

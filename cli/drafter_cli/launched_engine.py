@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from drafter_cli.gate_options import Request
     from drafter_contracts.engines.local.installation import Found
     from drafter_contracts.engines.profile import Profile
+    from drafter_contracts.engines.vllm.profile import VllmProfile
     from drafter_contracts.serving.launch import InstalledEngine, Invocation
 
 ENGINE = "sglang"
@@ -29,6 +30,8 @@ class Engine(msgspec.Struct, frozen=True):
         profiled: Where the profile comes from.
         problem: Why there is no profile, or "".
         remedy: What would give one, or "".
+        engine: Its name. Only `resolve` knows another than the one whose launches are guarded.
+        vllm: What that engine does, for a release of vLLM.
     """
 
     release: str
@@ -38,11 +41,18 @@ class Engine(msgspec.Struct, frozen=True):
     profiled: str = ""
     problem: str = ""
     remedy: str = ""
+    engine: str = ENGINE
+    vllm: VllmProfile | None = None
 
     @property
     def name(self) -> str:
         """For messages: "sglang 0.5.9"."""
-        return f"{ENGINE} {self.release}" if self.release else f"{ENGINE} (release unknown)"
+        return f"{self.engine} {self.release}" if self.release else f"{self.engine} (release unknown)"
+
+    @property
+    def known(self) -> bool:
+        """Whether anything is known of it."""
+        return self.profile is not None or self.vllm is not None
 
 
 def read_engine(request: Request, invocation: Invocation) -> Engine:

@@ -15,7 +15,7 @@ from drafter_cli.resolving.formats import quoted
 from drafter_cli.resolving.request import named_engine, read
 from drafter_cli.terminal import Style, colours, printable, write, write_json
 from drafter_cli.verdict_view import render as shown
-from drafter_contracts.launch.plan_records import RENDER
+from drafter_contracts.launch.plan_records import RENDER, placed
 from drafter_contracts.verdict import ALLOW
 from drafter_registry.errors import RefusedError
 
@@ -60,7 +60,7 @@ def pull_for(parsed: Parsed, destination: str) -> int:
 def _placed(found: Answer, directory: str) -> Answer:
     """The answer with its files copied to a directory of the user's own."""
     place(found.directory, directory, _files(found))
-    flags = tuple(directory if flag == found.directory else flag for flag in found.resolution.flags)
+    flags = placed(found.resolution.flags, directory, instead_of=found.directory)
     resolution = msgspec.structs.replace(found.resolution, flags=flags)
     return msgspec.structs.replace(found, directory=directory, resolution=resolution)
 

@@ -37,7 +37,8 @@ COMMANDS = {
         summary="the engine releases whose behaviour is known",
         description=(
             "Lists the releases that the gate knows, oldest first: those that are shipped, and those that\n"
-            "`drafters engine update` added on this machine (stale: made by another version of drafters; not used)."
+            "`drafters engine update` added on this machine (stale: made by another version of drafters; not used).\n"
+            "For releases of vLLM drafters are resolved; their launches are not judged."
         ),
         options=(JSON,),
         examples=(("drafters engine list", "all of them"),),
@@ -64,12 +65,10 @@ def run(command: Command, parsed: Parsed) -> int:
 
 
 def _scan(parsed: Parsed) -> None:
-    from drafter_contracts.engines.scan import encode, scan
-
     path = parsed.word(0)
     if not os.path.exists(path):
         raise UsageError(f"{path} does not exist", "give an unpacked release or a wheel")
-    data = encode(scan(path, allow_unconfined=parsed.has("--allow-unconfined")))
+    data = _derived(path, allow_unconfined=parsed.has("--allow-unconfined"))
     output = parsed.value("--output")
     if not output or output == "-":
         write(data.decode())
@@ -87,15 +86,29 @@ def _scan(parsed: Parsed) -> None:
     write(f"wrote {output} ({len(data)} bytes)", to_stderr=True)
 
 
+def _derived(path: str, *, allow_unconfined: bool) -> bytes:
+    """The document of a release, of the engine that it is one of."""
+    from drafter_contracts.engines.scan import encode, scan
+    from drafter_contracts.engines.vllm import scan as vllm
+    from drafter_contracts.engines.vllm.tree import is_vllm
+
+    if is_vllm(path):
+        return vllm.encode(vllm.scan(path, allow_unconfined=allow_unconfined))
+    return encode(scan(path, allow_unconfined=allow_unconfined))
+
+
 def _list(parsed: Parsed) -> None:
     from drafter_contracts.engines.local import known
+    from drafter_contracts.engines.vllm import store as vllm
+    from drafter_contracts.engines.vllm.profile import ENGINE as VLLM
 
-    found = known.releases(ENGINE)
+    found = [(ENGINE, one, source) for one, source in known.releases(ENGINE).items()]
+    found += [(VLLM, one, known.SHIPPED) for one in vllm.releases()]
     if parsed.has("--json"):
-        write_json([{"engine": ENGINE, "release": one, "source": source} for one, source in found.items()])
-    else:
-        notes = {one: "" if source == known.SHIPPED else f"  ({source})" for one, source in found.items()}
-        write("\n".join(f"{ENGINE}=={one}{note}" for one, note in notes.items()))
+        write_json([{"engine": engine, "release": one, "source": source} for engine, one, source in found])
+        return
+    notes = {known.SHIPPED: "", **{source: f"  ({source})" for _, _, source in found if source != known.SHIPPED}}
+    write("\n".join(f"{engine}=={one}{notes[source]}" for engine, one, source in found))
 
 
 def _show(parsed: Parsed) -> None:

@@ -8,12 +8,11 @@ from drafter_cli.cache import fetched
 from drafter_cli.cache.fetched import Fetched
 from drafter_cli.client.connect import connect
 from drafter_cli.errors import UnreachableError, UsageError
-from drafter_cli.launched_engine import ENGINE
 from drafter_cli.rendering import renders
 from drafter_cli.rendering.renders import Render
 from drafter_cli.resolving.here import require_known, resolve_here
 from drafter_cli.terminal import printable, write
-from drafter_contracts.launch.plan_records import PATH_PLACEHOLDER
+from drafter_contracts.launch import plan_records
 from drafter_contracts.rendering.record import Wanted
 from drafter_contracts.verdict import Verdict
 from drafter_registry.documents import Resolution
@@ -77,9 +76,9 @@ def _by_registry(asked: Asked, backend: Backend) -> Answer:
     """The registry's answer for a release that it knows; else its files, and the answer computed here."""
     if asked.published:
         try:
-            resolution = backend.resolve(asked.request(f"{ENGINE}=={asked.engine.release}"))
+            resolution = backend.resolve(asked.request(f"{asked.engine.engine}=={asked.engine.release}"))
         except UnknownError as error:
-            if asked.engine.profile is None or not _lacks_release(error):
+            if not asked.engine.known or not _lacks_release(error):
                 raise
         else:
             manifest = _manifest(resolution)
@@ -91,7 +90,8 @@ def _by_registry(asked: Asked, backend: Backend) -> Answer:
     if not asked.pull:
         raise UsageError(
             f"{asked.engine.name} ({asked.engine.taken_from}) is judged here, by the drafter's files",
-            f"leave out --no-pull and --draft-path, or name a published release: --engine {ENGINE}==VERSION",
+            "leave out --no-pull and --draft-path, or name a published release:"
+            f" --engine {asked.engine.engine}==VERSION",
         )
     contract = backend.resolve(asked.request(""))
     require_known(asked.engine, f"{contract.name}@{contract.version}")
@@ -143,5 +143,4 @@ def placed(resolution: Resolution, path: str) -> Resolution:
     """With the drafter's directory in its flags, if there is one."""
     if not path:
         return resolution
-    flags = tuple(path if flag == PATH_PLACEHOLDER else flag for flag in resolution.flags)
-    return msgspec.structs.replace(resolution, flags=flags)
+    return msgspec.structs.replace(resolution, flags=plan_records.placed(resolution.flags, path))

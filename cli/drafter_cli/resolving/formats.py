@@ -9,6 +9,7 @@ import msgspec
 from drafter_cli.errors import UsageError
 from drafter_cli.resolving.request import ARGS, ENV, JSON_FORMAT, SHELL
 from drafter_contracts.launch.options import DRAFT_PATH, spelled
+from drafter_contracts.launch.vllm_plan import FLAG as SPECULATIVE
 from drafter_contracts.serving.config_file import arguments_of
 
 TYPE_CHECKING = False
@@ -64,6 +65,7 @@ def _env(resolution: Resolution) -> str:
     """NAME=VALUE lines, values as they are: what `docker run --env-file` reads."""
     flags = resolution.flags
     path = next((flags[at + 1] for at, flag in enumerate(flags[:-1]) if "draft-model-path" in flag), "")
+    path = path or next((_model(flags[at + 1]) for at, flag in enumerate(flags[:-1]) if flag == SPECULATIVE), "")
     values = {
         "NAME": resolution.name,
         "VERSION": resolution.version,
@@ -74,6 +76,11 @@ def _env(resolution: Resolution) -> str:
         "ARGS": quoted(flags),
     }
     return "\n".join(f"{PREFIX}{name}={value}" for name, value in values.items())
+
+
+def _model(text: str) -> str:
+    """The drafter's directory in vLLM's speculative config."""
+    return str(msgspec.json.decode(text, type=dict[str, object]).get("model", ""))
 
 
 def _yaml(resolution: Resolution, profile: Profile | None) -> str:

@@ -7,8 +7,9 @@ from functools import partial
 from drafter_cli.launched_engine import ENGINE
 from drafter_contracts import check
 from drafter_contracts.checkpoint.read import read_drafter
-from drafter_contracts.engines.store import advisories_for, load_advisories
+from drafter_contracts.engines.store import advisories_for, load_advisories, load_profile, releases
 from drafter_contracts.errors import InternalError
+from drafter_contracts.launch import vllm_plan
 from drafter_contracts.launch.others import others
 from drafter_contracts.launch.plan import plan
 from drafter_contracts.launch.plan_records import Plan
@@ -63,7 +64,7 @@ def require_known(engine: Engine, name: str) -> None:
     Raises:
         UnknownError: Nothing is; the verdict says what would give it.
     """
-    if engine.profile is None:
+    if not engine.known:
         situation = check.assemble(
             serving=ServingConfig(Invocation(())),
             engine=engine.name,
@@ -85,8 +86,6 @@ def _require(made: Plan, name: str) -> None:
 def _plan(asked: Asked, found: Fetched, name: str) -> Plan:
     engine, manifest = asked.engine, found.manifest
     require_known(engine, name)
-    if engine.profile is None:
-        raise InternalError("an engine of which nothing is known was let through", where=name)
     target = asked.target_here(manifest) or target_of_record(manifest.target, asked.target)
     facts = read_drafter(
         found.directory,
@@ -94,6 +93,19 @@ def _plan(asked: Asked, found: Fetched, name: str) -> Plan:
         target_hidden_size=target.hidden_size,
         target_model_type=target.text_model_type,
     )
+    if engine.vllm is not None:
+        return vllm_plan.plan(
+            manifest=manifest,
+            facts=facts,
+            profile=engine.vllm,
+            target=target,
+            draft_path=asked.draft_path,
+            wishes=asked.wishes,
+            name=name,
+            sglang=load_profile(ENGINE, releases(ENGINE)[-1]),
+        )
+    if engine.profile is None:
+        raise InternalError("an engine of which nothing is known was let through", where=name)
     return plan(
         manifest=manifest,
         facts=facts,

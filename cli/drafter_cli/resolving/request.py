@@ -10,6 +10,7 @@ from drafter_cli.errors import UsageError
 from drafter_cli.gate_options import Request as GateRequest
 from drafter_cli.gate_options import is_path, release
 from drafter_cli.launched_engine import ENGINE, Engine, read_engine
+from drafter_cli.resolving import vllm_engine
 from drafter_contracts import hub_cache
 from drafter_contracts.checkpoint.read import read_config
 from drafter_contracts.engines.store import load_profile
@@ -159,6 +160,8 @@ def named_engine(text: str) -> Engine:
     Raises:
         UsageError: There is none.
     """
+    if vllm_engine.names(text):
+        return vllm_engine.read(text)
     if text:
         path = text if is_path(text) else ""
         asked = GateRequest((), engine="" if path else release(text), engine_path=path)
@@ -172,6 +175,8 @@ def named_engine(text: str) -> Engine:
 
 def _is_published(engine: Engine) -> bool:
     """Whether the engine does what its release, as published, does: then a registry can answer for it by name."""
+    if engine.engine != ENGINE:
+        return vllm_engine.is_published(engine)
     if engine.profile is None:
         return engine.taken_from == "option --engine"
     try:

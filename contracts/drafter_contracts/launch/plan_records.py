@@ -17,22 +17,22 @@ PATH_PLACEHOLDER = "{drafter}"
 FLAGS, RENDER = PREFERENCES = ("flags", "render")
 
 
-def placed(flags: Sequence[str], path: str) -> tuple[str, ...]:
-    """Flags with the drafter's directory where `PATH_PLACEHOLDER` stands: alone, or as a value in a JSON object."""
-    return tuple(_placed(flag, path) for flag in flags)
+def placed(flags: Sequence[str], path: str, *, instead_of: str = PATH_PLACEHOLDER) -> tuple[str, ...]:
+    """Flags with the drafter's directory where another text stands: alone, or as a value in a JSON object."""
+    return tuple(_placed(flag, path, instead_of) for flag in flags)
 
 
-def _placed(flag: str, path: str) -> str:
-    if flag == PATH_PLACEHOLDER:
+def _placed(flag: str, path: str, instead_of: str) -> str:
+    if flag == instead_of:
         return path
-    if PATH_PLACEHOLDER not in flag or not flag.startswith("{"):
+    if not flag.startswith("{") or not flag.endswith("}"):
         return flag
     try:
         document = msgspec.json.decode(flag, type=dict[str, object])
     except msgspec.MsgspecError:  # another's option, that only looks like one
         return flag
-    found = {key: path if value == PATH_PLACEHOLDER else value for key, value in document.items()}
-    return msgspec.json.encode(found).decode()
+    found = {key: path if value == instead_of else value for key, value in document.items()}
+    return flag if found == document else msgspec.json.encode(found).decode()
 
 
 class Wishes(msgspec.Struct, frozen=True):

@@ -13,8 +13,9 @@ import msgspec
 
 from drafter_contracts import check as rules
 from drafter_contracts import manifest as manifests
+from drafter_contracts.engines.vllm.profile import VllmProfile
 from drafter_contracts.errors import InputError
-from drafter_contracts.launch import options
+from drafter_contracts.launch import options, vllm_plan
 from drafter_contracts.launch.others import others
 from drafter_contracts.launch.plan import plan
 from drafter_contracts.launch.plan_records import Plan, Wishes
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
     from drafter_contracts.checkpoint.facts import DrafterFacts
     from drafter_contracts.manifest import Manifest
+    from drafter_contracts.serving.launch import TargetFacts
     from drafter_registry.service.context import Actor, Registry
 
 _PLANS = PlanCache()
@@ -67,9 +69,9 @@ def resolve(registry: Registry, actor: Actor, request: ResolveRequest) -> Resolu
             # by its exact version: the alias may have moved since
             row = versions.find(connection, Reference(located.name, version=located.version))
             facts = facts_of(registry, connection, row) if key.release else None
-        engine = engines.find(key.release) if key.release else None
+        engine = engines.find_resolved(key.release) if key.release else None
         answer = _answer(row, facts, key.release, engine, request, key.wishes)
-        if not key.release or (engine is not None and engine.fixed):
+        if not key.release or isinstance(engine, VllmProfile) or (engine is not None and engine.fixed):
             _PLANS.put(key, answer)
     return _resolution(located, answer)
 
@@ -92,7 +94,7 @@ def _key(request: ResolveRequest) -> Key:
     Raises:
         InvalidError: No engine release, or a path that is none.
     """
-    release = engines.read_engine(request.engine) if request.engine else ""
+    release = engines.read_resolved(request.engine) if request.engine else ""
     wishes = Wishes(request.steps, request.topk, request.draft_tokens, request.extra, request.prefer)
     if request.draft_path.startswith("-"):
         raise InvalidError("an engine would read this path as an option", faults=(Fault("/draft_path", "a path"),))
@@ -110,7 +112,7 @@ def _answer(
     row: Row[Any],
     facts: DrafterFacts | None,
     release: str,
-    engine: engines.Known | None,
+    engine: engines.Known | VllmProfile | None,
     request: ResolveRequest,
     wishes: Wishes,
 ) -> Answer:
@@ -121,26 +123,55 @@ def _answer(
     name = f"{row.name}@{row.version}"
     if engine is None:
         verdict = engines.unknown_release(release, name)
-        return Answer(manifest, Plan(f"{engines.ENGINE} {release}", verdict))
-    asked_launch.refuse_files(wishes.extra, engine.profile, "/extra")
+        return Answer(manifest, Plan(verdict.context.get("engine", release), verdict))
+    if not isinstance(engine, VllmProfile):
+        asked_launch.refuse_files(wishes.extra, engine.profile, "/extra")
     target, problem = asked_launch.read_target(request.target_config, request.target, manifest)
     if target is None:
         raise InvalidError("the target's config cannot be read", faults=(Fault("/target_config", problem),))
     try:
-        made = plan(
-            manifest=manifest,
-            facts=facts,
-            profile=engine.profile,
-            target=target,
-            advisories=engine.advisories,
-            draft_path=request.draft_path,
-            wishes=wishes,
-            name=name,
-            others=partial(others, engine=engines.ENGINE, release=release),
-        )
+        made = _plan(engine, manifest, facts, target, request.draft_path, wishes, name)
     except InputError as error:
         raise _invalid(error) from error
     return Answer(manifest, made)
+
+
+def _plan(
+    engine: engines.Known | VllmProfile,
+    manifest: Manifest,
+    facts: DrafterFacts,
+    target: TargetFacts,
+    draft_path: str,
+    wishes: Wishes,
+    name: str,
+) -> Plan:
+    """The plan of one engine's release.
+
+    Raises:
+        InputError: A wish that no launch can have, or a layout that cannot exist on its target.
+    """
+    if isinstance(engine, VllmProfile):
+        return vllm_plan.plan(
+            manifest=manifest,
+            facts=facts,
+            profile=engine,
+            target=target,
+            draft_path=draft_path,
+            wishes=wishes,
+            name=name,
+            sglang=engines.newest(),
+        )
+    return plan(
+        manifest=manifest,
+        facts=facts,
+        profile=engine.profile,
+        target=target,
+        advisories=engine.advisories,
+        draft_path=draft_path,
+        wishes=wishes,
+        name=name,
+        others=partial(others, engine=engines.ENGINE, release=engine.profile.release),
+    )
 
 
 def _invalid(error: InputError) -> InvalidError:

@@ -400,3 +400,22 @@ def test_what_was_not_tried_is_said(count):
     reading = IdReading(keys=(KEY,), range_low=5)
     answer = solve(rule, reading, None, taps(range(1, count + 1)), 61, True)
     assert ("not tried for more than 10 layers" in answer.reason) == (count > 10)
+
+
+def test_a_release_that_keeps_the_order_may_need_another_first_tap():
+    rule = CaptureMethod("fitted", shifts=(Shift(5, "first==1"), Shift(1)), capture=CaptureRule(order="given"))
+    assert not solve(rule, READING, None, taps([2, 9]), 61, True).found
+    answer = solve(rule, READING, None, taps([2, 9]), 61, True, any_order=True)
+    assert (answer.ids, answer.order) == ((8, 1), (1, 0))
+
+
+def test_a_setter_that_takes_no_ids_is_given_none():
+    takes_none = CaptureMethod("fitted", default=DEFAULT)
+    config = {"num_hidden_layers": 3}
+    assert not solve(takes_none, SPREAD, None, taps([2, 3, 4]), 6, True, config=config, any_order=True).found
+
+
+def test_a_boundary_that_is_never_captured_is_the_reason_whatever_the_order():
+    plain = solve(PLAIN, READING, None, taps([61, 3]), 61, True)
+    assert "never captured" in plain.reason
+    assert solve(PLAIN, READING, None, taps([61, 3]), 61, True, any_order=True) == plain

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from drafter_contracts.engines.profile import FITTED, Drafter
-from drafter_contracts.rendering.tensor_names import renames
+from drafter_contracts.rendering.config_flat import in_speculators_format
+from drafter_contracts.rendering.tensor_names import canonical, renames
 from drafter_contracts.rules.draft_class import SERVES
 from drafter_contracts.rules.draft_parts import lost_tensors
 
@@ -15,6 +16,17 @@ if TYPE_CHECKING:
 
     from drafter_contracts.checkpoint.facts import TensorFact
     from drafter_contracts.situation import Situation
+
+
+#: Modules of drafters that profiles or advisories speak of; others were never offered to a loader.
+_PARTS = frozenset({
+    "d2t", "t2d", "fc", "fc_norm", "input_norm", "aux_hidden_norms", "norm", "hidden_norm", "lm_head", "embed_tokens",
+    "rotary_emb", "mask_hidden", "mask_embedding", "markov_head", "confidence_head", "input_layernorm",
+    "post_attention_layernorm", "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
+    "self_attn.q_norm", "self_attn.k_norm", "self_attn.q_a_proj", "self_attn.q_a_layernorm", "self_attn.q_b_proj",
+    "self_attn.kv_a_proj_with_mqa", "self_attn.kv_a_layernorm", "self_attn.kv_b_proj",
+    "self_attn.fused_qkv_a_proj_with_mqa", "self_attn.rotary_emb", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj",
+})  # fmt: skip
 
 
 class ClassChoice(msgspec.Struct, frozen=True):
@@ -36,8 +48,9 @@ class ClassChoice(msgspec.Struct, frozen=True):
 def choose_class(s: Situation) -> ClassChoice:
     """The class that the config names, if the release has it for this kind of drafter; else the one that fits.
 
-    One fits if it is of the drafter's kind and loads its tensors, be it under other names. If several do, or the
-    weights are not there to tell, none is chosen.
+    One fits if it is of the drafter's kind and loads its tensors, be it under other names. If several do, it is the one
+    that the others derive from, where the config is in the format of a trainer that trains no other; else, or if the
+    weights are not there to tell, or hold tensors that nobody asked the classes about, none is chosen.
     """
     facts, profile = s.drafter, s.profile
     if facts is None or profile is None:
@@ -47,10 +60,14 @@ def choose_class(s: Situation) -> ClassChoice:
     fitting = [
         (name, known, changed)
         for name, known in sorted(profile.drafters.items())
-        if known.kind == facts.method and known.status == FITTED and facts.tensors
+        if known.kind == facts.method and known.status == FITTED and _understood(facts.tensors)
         for changed in (_names(known, facts.tensors),)
         if not any(lost_tensors(known, renamed(facts.tensors, changed)))
     ]
+    if len(fitting) > 1 and in_speculators_format(facts.config):
+        fitting = [
+            one for one in fitting if one[1].source is not None and one[1].source.function.startswith(f"{one[0]}.")
+        ]
     if len(fitting) != 1:
         return ClassChoice(s.draft_class)
     name, known, changed = fitting[0]
@@ -58,6 +75,21 @@ def choose_class(s: Situation) -> ClassChoice:
     others = sum(other.kind == facts.method for other in profile.drafters.values()) > 1
     why = f"{profile.name} knows no drafter class {was}; this is its class for {facts.method} drafters"
     return ClassChoice(known, name, changed, why + (" with such tensors" if others else ""))
+
+
+def _understood(tensors: Sequence[TensorFact]) -> bool:
+    """Whether there are tensors, and none that a profile says nothing of: a class may drop those unseen."""
+    return bool(tensors) and all(_part(tensor.name) in _PARTS for tensor in tensors)
+
+
+def _part(name: str) -> str:
+    """The module that a tensor is of, its layer left out: "self_attn.q_proj", "fc", "d2t"."""
+    plain = canonical(name)
+    head, _, rest = plain.partition(".")
+    if head == "layers":
+        rest = rest.partition(".")[2]
+        return rest.rpartition(".")[0]
+    return plain if plain in {"d2t", "t2d"} else head
 
 
 def renamed(tensors: Sequence[TensorFact], names: Mapping[str, str]) -> tuple[TensorFact, ...]:

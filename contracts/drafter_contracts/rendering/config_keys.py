@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from drafter_contracts.checkpoint.parts import MASK_TOKENS
 from drafter_contracts.engines.capture import find, lookup
 from drafter_contracts.engines.profile import FITTED
 from drafter_contracts.rules.fusion import stated_taps
@@ -155,6 +156,14 @@ def _bounds(edit: ConfigEdit, s: Situation, known: Drafter, facts: DrafterFacts)
         edit.put(known.ids_below[0], depth, f"{engine(s)} holds the capture ids against it, and would take {limit}")
 
 
+def _mask(edit: ConfigEdit, s: Situation, known: Drafter, facts: DrafterFacts) -> None:
+    """The token of a drafted position under a key that the class reads."""
+    keys = [key for key in MASK_TOKENS if key in known.keys]
+    if facts.mask_token_id is None or not keys or any(find(edit.config, key)[0] for key in keys):
+        return
+    edit.put(keys[0], facts.mask_token_id, f"{engine(s)} looks for it there")
+
+
 def _rope(edit: ConfigEdit, s: Situation, known: Drafter, facts: DrafterFacts) -> None:
     """The RoPE base under the key that the class reads, and the one trained with."""
     nested = edit.config.get("rope_parameters")
@@ -172,4 +181,4 @@ def _rope(edit: ConfigEdit, s: Situation, known: Drafter, facts: DrafterFacts) -
             edit.put(key, trained, f"the base that it was trained with, by {s.requirements.source}")
 
 
-_STEPS: tuple[Step, ...] = (_fusion, _head, _norms, _bias, _depth, _bounds, _rope)
+_STEPS: tuple[Step, ...] = (_fusion, _head, _norms, _bias, _depth, _bounds, _mask, _rope)

@@ -103,10 +103,8 @@ class Small:
             context_length=4096,
         )
         fields = {"name": "d", "version": "1", "method": "EAGLE3", "layout": LayoutRecord(boundaries=boundaries)}
-        numbers = Recommended(steps=3, topk=1, draft_tokens=4)
-        return Manifest(
-            schema=SCHEMA, target=target, recommended=numbers, draft=draft or DraftRecord(), **(fields | more)
-        )
+        fields["recommended"] = Recommended(steps=3, topk=1, draft_tokens=4)
+        return Manifest(schema=SCHEMA, target=target, draft=draft or DraftRecord(), **(fields | more))
 
     def plan(self, release, config, tensors=None, *, prefer="render", manifest=None, profile=None):
         """What is answered for a shipped release."""

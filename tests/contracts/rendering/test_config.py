@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from drafter_contracts.checkpoint.facts import TensorFact
 from drafter_contracts.engines.store import load_profile
 from drafter_contracts.launch.plan_records import FLAGS, RENDER
-from drafter_contracts.manifest import DraftRecord
+from drafter_contracts.manifest import DraftRecord, LayoutRecord, Recommended
 
 IDS = "eagle_config.eagle_aux_hidden_state_layer_ids"
 LLAMA = "LlamaForCausalLMEagle3"
@@ -104,7 +105,6 @@ def test_a_head_of_latent_attention_gets_the_class_that_loads_it(small):
 
 
 def test_a_class_is_not_chosen_without_weights_or_between_several(small):
-    from drafter_contracts.checkpoint.facts import TensorFact
     from drafter_contracts.checkpoint.facts_from import drafter_facts
     from drafter_contracts.rendering.config_class import choose_class
     from drafter_contracts.serving.launch import Invocation, ServingConfig, Speculation
@@ -118,8 +118,13 @@ def test_a_class_is_not_chosen_without_weights_or_between_several(small):
     unknown = {**small.flat, "architectures": ["Eagle3Speculator"]}
     assert choice(unknown, small.tensors(), "EAGLE3") == LLAMA
     assert choice(unknown, (), "EAGLE3") == ""
+    strange = small.tensors(more={"layers.0.self_attn.sinks": (4,)})
+    assert choice(unknown, strange, "EAGLE3") == "", "whether that class has a place for it was never asked"
     dflash = (TensorFact("fc.weight", "BF16", (256, 1280)), TensorFact("hidden_norm.weight", "BF16", (256,)))
-    assert choice({**small.flat, "architectures": ["DFlashSpeculator"]}, dflash, "DFLASH") == ""
+    named = {**small.flat, "architectures": ["DFlashSpeculator"]}
+    assert choice(named, dflash, "DFLASH") == "", "Laguna's and others would load these tensors, too"
+    by_speculators = {**named, "speculators_model_type": "dflash"}
+    assert choice(by_speculators, dflash, "DFLASH") == "DFlashDraftModel", "the one that they derive from"
 
 
 @pytest.mark.parametrize(
@@ -180,6 +185,29 @@ def test_the_rope_base_trained_with_is_written(small):
     made = small.plan("0.5.23", small.flat, manifest=manifest)
     assert made.resolved
     assert made.config["rope_theta"] == 777.0
+
+
+@pytest.mark.parametrize(("release", "needed"), [("0.5.15", True), ("0.5.23", False)])
+def test_a_drafter_of_blocks_gets_ids_depth_and_mask_where_its_class_looks(small, release, needed):
+    shapes = {"fc.weight": (256, 1280), "hidden_norm.weight": (256,), "norm.weight": (256,)}
+    names = ("input_layernorm", "post_attention_layernorm", "self_attn.q_norm")
+    shapes |= {f"layers.{layer}.{name}.weight": (256,) for layer in (0, 1) for name in names}
+    tensors = tuple(TensorFact(name, "BF16", shape) for name, shape in sorted(shapes.items()))
+    config = {
+        "architectures": ["DFlashDraftModel"],
+        "speculators_model_type": "dflash",
+        "aux_hidden_state_layer_ids": [2, 7, 12, 17, 22],
+        "block_size": 8,
+        "mask_token_id": 5,
+        "transformer_layer_config": {**small.transformer, "num_hidden_layers": 2},
+    }
+    boundaries, numbers = LayoutRecord(boundaries=(2, 7, 12, 17, 22)), Recommended(draft_tokens=8)
+    manifest = small.manifest(layout=boundaries, method="DFLASH", recommended=numbers)
+    made = small.plan(release, config, tensors, manifest=manifest)
+    assert made.resolved, made.verdict.findings
+    more = {"num_target_layers": 24, "mask_token_id": 5} if needed else {}
+    assert made.config["dflash_config"] == {"target_layer_ids": [1, 6, 11, 16, 21], **more}
+    assert "aux_hidden_state_layer_ids" not in made.config
 
 
 def test_a_wider_target_is_stated(small):

@@ -51,8 +51,8 @@ class Printed(NamedTuple):
     def kept(self) -> dict:
         """The answer without anything of this machine."""
         flags = ["DRAFTER" if flag == self.directory else flag for flag in self.flags]
-        found = {"flags": flags, "changes": self.answer["config_changes"]}
-        return found | ({"order": self.order} if self.order else {})
+        rendered = self.answer["config"] is not None or bool(self.answer["weights"])
+        return {"flags": flags, "rendered": rendered} | ({"order": self.order} if self.order else {})
 
 
 class Registry:
@@ -84,6 +84,12 @@ class Registry:
         done = self.run(*words)
         assert not done.returncode, done.stderr
         return f"{name}@1.0.0"
+
+    def pull(self, reference: str, directory: str, *words: str) -> str:
+        """A drafter's files in a directory of one's own, its manifest beside them."""
+        done = self.run("pull", reference, "-o", directory, *words)
+        assert not done.returncode, done.stderr
+        return directory
 
     def resolve(self, reference: str, release: str, target: str, prefer: str, extra: tuple[str, ...] = ()) -> Printed:
         """The flags of a reference: what a script would read, and the document that says why."""
@@ -145,6 +151,12 @@ def write(path: str, content: object) -> None:
 def target_of(release: str, shape: str) -> str:
     """The tiny target's directory."""
     return os.path.join(session.models(environments.environment_for(release)), shape)
+
+
+def configs(release: str) -> dict[str, dict]:
+    """The targets' configs by shape, for the kept results: what is printed depends on them."""
+    shapes = sorted({case.shape for case in CASES.values()})
+    return {shape: session.read(os.path.join(target_of(release, shape), "config.json")) for shape in shapes}
 
 
 def captured(release: str, launches: dict[str, tuple[Case, list[str]]]) -> dict[str, dict]:

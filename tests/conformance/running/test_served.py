@@ -59,6 +59,7 @@ def test_a_release_captures_what_is_recorded_under_the_flags_that_resolve_printe
     for name, found in seen.items():
         kept[name] = answers[name].kept() | {"how": found["how"]} | found.get("launch", found.get("start"))
     keep("served", f"{release}, {prefer}", kept)
+    keep("targets", release, served.configs(release))
     for name, found in seen.items():
         assert "launch" in found, (name, found)
         assert found["launch"].get("boundaries") == fed(name, answers[name]), (name, found)

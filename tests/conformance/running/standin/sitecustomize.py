@@ -5,6 +5,7 @@ For tests only; nothing here changes the engine's own code.
 
 import importlib.abc
 import importlib.machinery
+import os
 import sys
 
 
@@ -52,5 +53,31 @@ class EmptyKernelModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         module.__getattr__ = attribute
 
 
+class KeepIntelAmx(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """A server's own start as `adaptations.keep_intel_amx` makes it for a program of the tests."""
+
+    names = ("sglang.srt.arg_groups.overrides", "sglang.srt.arg_groups.attention_hook")
+
+    def find_spec(self, name, path=None, target=None):
+        """Find those two modules as they are found without this."""
+        if name not in self.names:
+            return None
+        found = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if found is not None:
+            self.loader, found.loader = found.loader, self
+        return found
+
+    def create_module(self, spec):
+        """Use an ordinary module."""
+
+    def exec_module(self, module):
+        """Run it, then exchange the one function."""
+        self.loader.exec_module(module)
+        if hasattr(module, "_attention_backend_platform_fallbacks"):
+            module._attention_backend_platform_fallbacks = lambda _view: {}
+
+
+if os.environ.get("STANDIN_KEEP_INTEL_AMX"):
+    sys.meta_path.insert(0, KeepIntelAmx())
 sys.meta_path.insert(0, DeclareTorchvisionOperators())
 sys.meta_path.append(EmptyKernelModules())

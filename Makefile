@@ -101,6 +101,7 @@ docs: $(VENV)/.server
 	$(BIN)/python -m drafter_contracts.numberings.document > docs/numberings.md
 	$(BIN)/python -m drafter_contracts.recording.page > docs/manifest.md
 	$(BIN)/python -m drafter_contracts.recording.page --schema > docs/manifest.schema.json
+	$(BIN)/python -m drafter_contracts.locking.document > docs/lock.schema.json
 	$(BIN)/python tests/conformance/running/page.py > docs/conformance.md
 	$(BIN)/python -m drafter_contracts.engines.coverage_page > docs/coverage.md
 	$(BIN)/python -m drafter_cli.completion.page > docs/cli.md

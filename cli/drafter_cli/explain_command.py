@@ -21,24 +21,33 @@ COMMANDS = {
     )
 }
 
+_FIELDS = ("code", "title", "what_goes_wrong", "reference", "catalogue")
+
 
 def run(command: Command, parsed: Parsed) -> int:  # noqa: ARG001 - every command has this signature
     """Print one rule, or the list of rules."""
+    from drafter_contracts.locking.codes import CODES
     from drafter_contracts.rules import RULES, explain
 
     code = parsed.word(0).upper().replace("-", "_")
-    known = {rule.code: rule for rule in RULES}
+    rules = {rule.code: {field: getattr(rule, field) for field in _FIELDS} for rule in RULES}
+    known = rules | {one: _locked(one, *texts) for one, texts in CODES.items()}
     if code and code not in known:
         close = nearest(code, known)
         raise UsageError(f"there is no code {code}", f"did you mean {close}?" if close else "see drafters explain")
-    chosen = [known[code]] if code else list(RULES)
     if parsed.has("--json"):
-        fields = ("code", "title", "what_goes_wrong", "reference", "catalogue")
-        rules = [{field: getattr(rule, field) for field in fields} for rule in chosen]
-        write_json(rules[0] if code else rules)
+        write_json(known[code] if code else list(known.values()))
+    elif code in CODES:
+        title, without = CODES[code]
+        write(f"{code}\n\nWith --locked: {title}.\n\nWithout it, {without}.")
     elif code:
         write(explain(code))
     else:
-        width = max(len(rule.code) for rule in chosen)
-        write("\n".join(f"{rule.code:<{width}}  {rule.title}" for rule in chosen))
+        width = max(map(len, known))
+        write("\n".join(f"{one:<{width}}  {told['title']}" for one, told in known.items()))
     return EXIT_OK
+
+
+def _locked(code: str, title: str, without: str) -> dict[str, object]:
+    """What a code of a locked start means: it has no rule, since it compares with a lock."""
+    return {"code": code, "title": title, "what_goes_wrong": without, "reference": "", "catalogue": []}

@@ -107,3 +107,32 @@ def test_the_last_word_may_stand_for_any_number():
     assert parse(LISTS, ["a", "b", "c", "d"]).words == ("a", "b", "c", "d")
     with pytest.raises(UsageError, match="needs A"):
         parse(LISTS, [])
+
+
+SWITCHES = Command(
+    name="switches",
+    summary="",
+    description="Takes a value after an equals sign only.",
+    words=("[PATH]",),
+    options=(Option("--locked", "against a file", inline="FILE"), Option("--engine", "which", "PATH"), JSON),
+    launch=True,
+)
+
+
+def test_a_switch_may_have_a_value_after_an_equals_sign_and_takes_no_word():
+    parsed = parse(SWITCHES, ["--locked", "x", "--", "y"])
+    assert (parsed.has("--locked"), parsed.value("--locked"), parsed.words) == (True, "", ("x",))
+    assert parse(SWITCHES, ["--locked=a=b", "--", "y"]).value("--locked") == "a=b"
+    assert "--locked[=FILE]" in help_text(SWITCHES)
+
+
+@pytest.mark.parametrize("argument", ["--locked=", "--json=x", "--json="])
+def test_a_switch_with_nothing_after_the_equals_sign_or_with_what_it_does_not_take_is_a_mistake(argument):
+    with pytest.raises(UsageError):
+        parse(SWITCHES, [argument])
+
+
+def test_the_value_of_an_option_is_not_taken_for_a_launch():
+    assert parse(SWITCHES, ["--engine", "/env/site-packages/sglang"]).value("--engine") == "/env/site-packages/sglang"
+    with pytest.raises(UsageError, match="after --"):
+        parse(SWITCHES, ["--engine", "x", "sglang", "serve"])

@@ -8,7 +8,8 @@ from drafter_cli.errors import UsageError
 from drafter_cli.gate_options import LOCK_NAME, Request
 from drafter_cli.launched_engine import read_engine
 from drafter_cli.locking import lock_file
-from drafter_cli.locking.make import make, tool
+from drafter_cli.locking.here import tool
+from drafter_cli.locking.make import make
 from drafter_cli.locking.question import ask
 from drafter_cli.resolving.answering import answer
 from drafter_contracts.locking import codes

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from drafter_cli.cache import drafters as cache
 from drafter_cli.errors import UsageError
 from drafter_cli.launched_engine import ENGINE
 from drafter_cli.locking.directory import digests
+from drafter_cli.locking.here import engine_of, tool
 from drafter_cli.resolving.answering import wanted
-from drafter_contracts.engines.local import known
-from drafter_contracts.errors import InternalError, UnknownReleaseError
+from drafter_contracts.errors import InternalError
 from drafter_contracts.launch.plan_records import PATH_PLACEHOLDER
 from drafter_contracts.locking.document import (
     SCHEMA,
     Lock,
     LockedDrafter,
-    LockedEngine,
     LockedRender,
     LockedTarget,
     config_digest,
-    locked_engine,
     locked_verdict,
     sealed,
 )
@@ -27,25 +24,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from drafter_cli.locking.question import Asking
     from drafter_cli.resolving.answering import Answer
-    from drafter_contracts.engines.profile import Profile
     from drafter_contracts.manifest import Manifest
     from drafter_registry.documents import Resolution
-
-
-def tool() -> str:
-    """This program and its version."""
-    from drafter_cli.main import version
-
-    return f"drafter-registry {version()}"
-
-
-def engine_of(profile: Profile) -> LockedEngine:
-    """The engine of a profile: as published, if its release's own profile is that very one."""
-    try:
-        published = known.load(profile.engine, profile.release).profile == profile
-    except UnknownReleaseError:
-        published = False
-    return locked_engine(profile, published=published)
 
 
 def make(asking: Asking, answer: Answer) -> Lock:
@@ -101,12 +81,3 @@ def _target(asking: Asking, manifest: Manifest) -> LockedTarget:
     wanted = bool(manifest.target.tokenizer_sha256)
     tokenizer = facts.tokenizer_sha256 if wanted else ""
     return LockedTarget(name=name, config_sha256=config_digest(facts.config), tokenizer_sha256=tokenizer)
-
-
-def pulled_directory(lock: Lock) -> str:
-    """Where the locked version's own files lie in the cache, whole; "" if they were not pulled.
-
-    Raises:
-        UsageError: The settings cannot be read.
-    """
-    return cache.find_pulled(f"{lock.drafter.name}@{lock.drafter.digest}") or ""

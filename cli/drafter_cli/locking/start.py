@@ -10,7 +10,7 @@ from drafter_cli.errors import UsageError
 from drafter_cli.gate import Judged, drafter_directory, look, target_path
 from drafter_cli.locking import lock_file
 from drafter_cli.locking.directory import digests, names
-from drafter_cli.locking.make import engine_of, pulled_directory, tool
+from drafter_cli.locking.here import engine_of, pulled_directory, tool
 from drafter_contracts.errors import TargetError
 from drafter_contracts.locking import codes
 from drafter_contracts.locking.document import config_digest

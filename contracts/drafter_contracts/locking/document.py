@@ -289,5 +289,16 @@ def json_schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(Lock)}
 
 
+def schema_text() -> str:
+    """The schema as docs/lock.schema.json holds it."""
+    return msgspec.json.format(msgspec.json.encode(json_schema()), indent=2).decode() + "\n"
+
+
 def _digest(data: bytes) -> str:
     return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+if __name__ == "__main__":
+    import sys
+
+    sys.stdout.write(schema_text())

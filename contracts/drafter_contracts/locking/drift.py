@@ -115,7 +115,7 @@ def target_drift(lock: Lock, seen: Seen) -> Outcome:
         return (Finding(codes.TARGET, NOTE, message, remedy=remedy),)
     expected = f"sha256:{locked.config_sha256} (content of config.json)"
     if not seen.config_sha256:
-        message = f"whether the target is the locked one cannot be told: {seen.target_problem}"
+        message = f"whether the target is the one that {lock.name} was locked for cannot be told: {seen.target_problem}"
         remedy = "Say --target DIR, where its config.json lies."
         return (Finding(codes.TARGET, UNKNOWN, message, expected, seen.target_problem, remedy=remedy),)
     found = []

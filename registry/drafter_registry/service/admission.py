@@ -65,15 +65,12 @@ def admit(settings: Settings, name: str, version: str, manifest: Manifest) -> by
 def rendered(manifest: Manifest) -> RenderedError:
     """Why the files of a manifest that is a render's are not published, naming the version that they are of."""
     record = manifest.render
-    of = f"{shown(manifest.name)}@{shown(manifest.version)}"
-    engine = f" for {shown(record.engine)}" if record is not None else ""
-    fault = Fault(
-        "/render", "it names the version that these files were made from", "nothing", record.of if record else ""
-    )
+    of, engine = f"{manifest.name}@{manifest.version}", record.engine if record is not None else ""
+    told = record.of if record is not None else ""
     return RenderedError(
-        f"these files are a render of {of}{engine}, and a render is never published",
-        hint=f"publish the drafter's own files: drafters pull {of} has them",
-        faults=(fault,),
+        f"these files are a render of {shown(of)} for {shown(engine)}, and a render is never published",
+        hint=f"publish the drafter's own files: drafters pull {shown(of)} has them",
+        faults=(Fault("/render", "it names the version that these files were made from", "nothing", told),),
     )
 
 

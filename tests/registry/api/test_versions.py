@@ -48,6 +48,19 @@ def test_a_manifest_of_missing_or_other_files_is_refused_whole(client, drafter, 
     assert client.get("/v1/drafters").json() == {"items": [], "next": ""}
 
 
+def test_a_render_is_refused_and_the_version_it_came_from_is_named(client, drafter, store, assert_problem):
+    files, manifest = drafter()
+    for data in files.values():
+        store(client, data)
+    render = json.loads(manifest) | {"render": {"of": "sha256:" + "a" * 64, "engine": "sglang 0.5.23"}}
+    problem = assert_problem(client.put(VERSION, json=render), "IS_A_RENDER")
+    assert "a render of 'tiny-eagle3@1.0.0' for 'sglang 0.5.23'" in problem.detail
+    assert [(one.pointer, one.actual) for one in problem.errors] == [("/render", "sha256:" + "a" * 64)]
+    assert client.get("/v1/drafters").json() == {"items": [], "next": ""}
+    published = client.put(VERSION, content=manifest, headers={"content-type": "application/json"})
+    assert published.status_code == 201
+
+
 def test_who_published_with_what_is_the_registrys_word(client, publish):
     publish(client, headers={"user-agent": "trainer/1.2 \u00b5".encode("latin-1")})
     published = client.get(VERSION).json()["summary"]["published"]

@@ -191,9 +191,14 @@ def has_key(config: Mapping[str, object], key: str) -> bool:
 
 
 class _Way(msgspec.Struct, frozen=True):
-    """How releases feed the stated layout, in words; `render`: only with other weights than the drafter's own."""
+    """How releases feed the stated layout.
 
-    render: bool
+    Attributes:
+        asks: What it asks for: 0 at most other ids, 1 CUDA graphs off, 2 other weights, 3 both.
+        text: In words.
+    """
+
+    asks: int
     text: str
 
 
@@ -209,7 +214,7 @@ def other_releases(s: Situation) -> str:
 
 
 def _ways(s: Situation) -> dict[_Way, list[OtherRelease]]:
-    """Ways to feed the stated layout and the releases of each, newest first; those that need a render come last."""
+    """Ways to feed the stated layout and the releases of each: what asks least first, then the newest."""
     known: dict[Behaviour, _Way | None] = {}
     ways: dict[_Way, list[OtherRelease]] = {}
     for other in reversed(s.elsewhere):
@@ -221,20 +226,23 @@ def _ways(s: Situation) -> dict[_Way, list[OtherRelease]]:
         way = known[behaviour]
         if way is not None:
             ways.setdefault(way, []).append(other)
-    return dict(sorted(ways.items(), key=lambda item: item[0].render))
+    return dict(sorted(ways.items(), key=lambda item: item[0].asks))
 
 
 def _nearest(s: Situation, ways: dict[_Way, list[OtherRelease]]) -> str:
-    """The nearest older and newer release of those, as a sentence, where there is a choice."""
+    """The nearest older and newer of the releases that ask least, as a sentence, where there is a choice."""
     from drafter_contracts.engines.versions import version_key
 
-    releases = sorted((other.release for others in ways.values() for other in others), key=version_key)
-    if s.profile is None or len(releases) < _MANY:
+    if s.profile is None or sum(map(len, ways.values())) < _MANY:
         return ""
+    least = min(way.asks for way in ways)
+    able = (other.release for way, others in ways.items() if way.asks == least for other in others)
+    releases = sorted(able, key=version_key)
     own = version_key(s.profile.release)
     older = [f"{release} (older)" for release in releases if version_key(release) < own][-1:]
     newer = [f"{release} (newer)" for release in releases if version_key(release) > own][:1]
-    return f" The nearest: {', '.join((*older, *newer))}."
+    which = "The nearest" if len({way.asks for way in ways}) == 1 else "The nearest of those that ask least"
+    return f" {which}: {', '.join((*older, *newer))}."
 
 
 def _behaviour(other: OtherRelease) -> Behaviour | None:
@@ -252,15 +260,16 @@ def _behaviour(other: OtherRelease) -> Behaviour | None:
 def _way(s: Situation, rule: CaptureMethod, reading: IdReading, replay: GraphReplay | None) -> _Way | None:
     """How a release that does this feeds the stated layout, or None if it cannot."""
     if _as_it_is(s, rule, reading, replay):
-        return _Way(False, "with the drafter's config as it is")
+        return _Way(0, "with the drafter's config as it is")
     found = solution(s, rule, reading, replay)
     if found is None or not found.found:
         return None
     how = "without capture ids" if found.default else f"with {found.key} = {list(found.ids or ())}"
-    how = f"{how} and CUDA graphs off" if found.graphs_off else how
-    return (
-        _Way(True, f"{how}, fc's column blocks permuted by a render: {_pull(s)}") if found.order else _Way(False, how)
-    )
+    if found.graphs_off:
+        how += " and CUDA graphs off"
+    if found.order:
+        how += f", fc's column blocks permuted by a render: {_pull(s)}"
+    return _Way(found.graphs_off + 2 * bool(found.order), how)
 
 
 def _as_it_is(s: Situation, rule: CaptureMethod, reading: IdReading, replay: GraphReplay | None) -> bool:

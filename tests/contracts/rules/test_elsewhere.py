@@ -138,7 +138,22 @@ def test_a_release_that_serves_only_by_a_render_is_named_so_and_last_and_the_nea
         "Other releases that feed this layout: "
         f"sglang 9.8.0 to 9.8.1 with {KEY} = [16, 0, 28]; "
         f"sglang 9.9.1, from 9.9.5 on with {KEY} = [0, 16, 28], {PULL}V. "
-        "The nearest: 9.9.1 (older), 9.9.5 (newer)."
+        "The nearest of those that ask least: 9.8.1 (older)."
+    )
+
+
+def test_releases_that_need_no_graphs_off_come_before_those_that_do(foreign):
+    replays = replace(foreign.graphs, ids="default", disabled_by=("--disable-cuda-graph",))
+    foreign.boundaries = (4, 17, 29)
+    foreign.config["eagle_config"] = {"eagle_aux_hidden_state_layer_ids": [3, 16, 28]}
+    late, early = releases(foreign, "9.9.8", "9.9.9"), releases(foreign, "9.8.0", "9.9.2", "9.9.4")
+    foreign.others = [*(replace(o, graphs={"EAGLE3": replays}) for o in early), *late]
+    foreign.graphs = replays
+    remedy = foreign.finding("CAPTURE_GRAPHS").remedy
+    assert remedy.endswith(
+        "Other releases that feed this layout: sglang from 9.9.8 on with the drafter's config as it is; "
+        f"sglang 9.8.0 to 9.9.2, 9.9.4 with {KEY} = [3, 16, 28] and CUDA graphs off. "
+        "The nearest of those that ask least: 9.9.8 (newer)."
     )
 
 

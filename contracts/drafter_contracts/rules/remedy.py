@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from drafter_contracts.engines.capture import effective_capture, read_ids, reading_shift
+from drafter_contracts.engines.capture import effective_capture, find, read_ids, reading_shift
 from drafter_contracts.errors import ProfileError
 from drafter_contracts.rules.rule import engine, quoted, release_names
 from drafter_contracts.serving.target import text_config
@@ -123,9 +123,7 @@ def _apply(s: Situation, found: Solution) -> str:
     switch = capture_switch(s)
     turn_on = f"set {switch} to true and " if switch else ""
     if found.default:
-        steps.append(
-            f"{turn_on}leave {s.ids_key or 'the capture ids'} out of the drafter's config.json ({found.reason})"
-        )
+        steps.append(f"{turn_on}leave {_id_keys(s)} out of the drafter's config.json ({found.reason})")
     elif switch or found.ids != _written_ids(s):
         edit = f"{turn_on or 'set '}{found.key} to {list(found.ids or ())} in the drafter's config.json"
         flag = override_flag(s, found)
@@ -134,6 +132,13 @@ def _apply(s: Situation, found: Solution) -> str:
         steps.append(f"add {graphs_off_flag(s)} ({found.reason})")
     text = "; ".join(steps)
     return text[:1].upper() + text[1:] + "."
+
+
+def _id_keys(s: Situation) -> str:
+    """The keys of the drafter's config that the release looks for ids at."""
+    reading = s.profile.readings.get(s.method) if s.profile is not None else None
+    present = [key for key in reading.keys if find(s.draft_config, key)[0]] if reading is not None else []
+    return " and ".join(present) or "the capture ids"
 
 
 def capture_switch(s: Situation) -> str:

@@ -172,3 +172,20 @@ def test_the_nearest_releases_are_named_where_there_is_a_choice(foreign, others,
     foreign.edit("reading", range_low=2)
     remedy = foreign.finding("CAPTURE_LAYERS").remedy
     assert remedy.endswith(f"with the drafter's config as it is.{words}")
+
+
+def test_every_key_that_ids_must_be_left_out_of_is_named(scene):
+    """The release spreads ids by itself; at neither key can these be written while the other holds what it refuses."""
+    keys = ("dspark_target_layer_ids", "target_layer_ids")
+    scene.reading = replace(
+        scene.reading,
+        keys=keys, missing="formula", error="ValueError", range_low=0, range_high="N-1",
+        unchecked=keys[:1], checks_all=True,
+    )  # fmt: skip
+    scene.boundaries = (2, 16, 30)
+    scene.config |= {keys[0]: [1, 2, 3], keys[1]: [99], "num_hidden_layers": 3}
+    fed = scene.situation()
+    assert remedy.layout_remedy(fed) == (
+        f"Leave {keys[0]} and {keys[1]} out of the drafter's config.json (the layers that the release spreads over the "
+        "target's depth are this layout)."
+    )

@@ -233,7 +233,8 @@ class ResolveRequest(Document, frozen=True, kw_only=True, forbid_unknown_fields=
         steps: `--speculative-num-steps` to use instead of the recommended.
         topk: `--speculative-eagle-topk`.
         draft_tokens: `--speculative-num-draft-tokens`.
-        extra: More options of the launch, judged together with the flags ("--page-size", "64").
+        extra: More options of the launch, judged together with the flags ("--page-size", "64"). What they state counts
+            before what is recommended, and is refused where it contradicts what the drafter needs.
         prefer: "flags" or "render": what is tried first where the drafter's config is not right for the release.
     """
 

@@ -30,8 +30,9 @@ COMMANDS = {
             "files. The flags are read back as the release would read them, and every rule of `drafters check` is\n"
             "applied. Standard output holds only what a script consumes, and nothing if there are no such flags:\n"
             "the exit code is then 3 (refused) or 5 (not known), and standard error says why.\n"
-            "What follows -- are more options of the launch; they are judged together with the flags and not printed.\n"
-            "Write the flags after your own: of repeated options the last counts."
+            "What follows -- are more options of the launch, judged together with the flags: they count before what\n"
+            "is recommended, and are refused where they contradict what the drafter needs. Write the flags after\n"
+            "them: of repeated options the last counts."
         ),
         words=("[NAME@VERSION|ALIAS|sha256:DIGEST]",),
         options=(

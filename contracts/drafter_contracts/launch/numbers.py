@@ -84,6 +84,22 @@ def _check(wishes: Wishes) -> None:
             raise LaunchError("not a possible number", where=name, expected="a whole number from 1", actual=str(value))
 
 
+def with_block(rules: SpeculativeRules, algorithm: str, wishes: Wishes, arguments: Arguments) -> Wishes:
+    """Wishes with the draft tokens of a block size that an option of the launch states.
+
+    Args:
+        rules: The release's rules.
+        algorithm: As the launch names it.
+        wishes: The caller's; draft tokens among them stay.
+        arguments: The caller's further options, as the release reads them.
+    """
+    block = rules.blocks.get(rules.aliases.get(algorithm, algorithm))
+    size = arguments.values.get(block.flag) if block is not None and block.flag in arguments.given else None
+    if block is None or not isinstance(size, int) or wishes.draft_tokens is not None:
+        return wishes
+    return msgspec.structs.replace(wishes, draft_tokens=size + block.add)
+
+
 def choose(rules: SpeculativeRules, algorithm: str, recommended: Recommended, wishes: Wishes) -> Numbers:
     """The numbers to state for an algorithm.
 
@@ -158,15 +174,16 @@ def in_force(
         speculation: The launch with them, as the release runs it.
     """
     reasons = {one.what: one.why for one in speculation.adjustments}
-    changed, told = {}, []
+    changed, told = {}, {}
     for name, value in zip(NAMES, speculation.effective, strict=True):
         stated = getattr(chosen, name)
         if None in {stated, value} or stated == value:
             continue
         changed[name] = value
         why = reasons.get(WHAT[name], "its own rule")
-        told.append(f"{name.replace('_', ' ')}: {stated} asked for, {value} will be in force: {why}")
-    if changed.get("topk") == 1:  # the others follow anew: a chain has steps + 1 tokens
+        told[name] = f"{name.replace('_', ' ')}: {stated} asked for, {value} will be in force: {why}"
+    if changed.get("topk") == 1 and rules.aliases.get(algorithm, algorithm) in rules.chain:
+        # the others follow anew: a chain has steps + 1 tokens
         again = choose(rules, algorithm, recommended, msgspec.structs.replace(wishes, topk=1))
-        return msgspec.structs.replace(again, derived=(*told, *again.derived))
-    return msgspec.structs.replace(chosen, derived=(*chosen.derived, *told), **changed)
+        return msgspec.structs.replace(again, derived=(told["topk"], *again.derived))
+    return msgspec.structs.replace(chosen, derived=(*chosen.derived, *told.values()), **changed)

@@ -87,7 +87,8 @@ def plan(  # noqa: PLR0913 - one keyword per thing that decides
 
 def _first(task: Task, algorithm: str, draft_path: str) -> tuple[Attempt, numbers.Numbers]:
     """The launch with the drafter's files as they are, and with the numbers that will be in force."""
-    rules, recommended, wishes = task.profile.launch.speculative, task.manifest.recommended, task.operator.wishes
+    rules, recommended, operator = task.profile.launch.speculative, task.manifest.recommended, task.operator
+    wishes = numbers.with_block(rules, algorithm, operator.wishes, operator.serving.arguments)
     revision, _ = options.draft_revision(task.profile, task.manifest.provenance, draft_path)
 
     def launched(chosen: numbers.Numbers) -> Attempt:

@@ -42,7 +42,8 @@ class Wishes(msgspec.Struct, frozen=True):
         steps: `--speculative-num-steps`.
         topk: `--speculative-eagle-topk`.
         draft_tokens: `--speculative-num-draft-tokens`, the root included.
-        extra: More options of the launch, judged together with the flags.
+        extra: More options of the launch, judged together with the flags. Numbers among them count like these; what
+            contradicts the contract is refused.
         prefer: One of `PREFERENCES`.
     """
 

@@ -299,6 +299,37 @@ def test_a_k_that_was_copied_into_the_recommendation_is_put_right(bench):
     assert bench.plan("0.5.12.post1", bench.manifest(recommended=wrong), wishes=own(draft_tokens=4)).flags == ()
 
 
+def of_blocks(bench):
+    """A DFLASH drafter of blocks of 8, recommended with 8 draft tokens."""
+    config = {
+        "architectures": ["DFlashDraftModel"], "num_hidden_layers": 1, "hidden_size": 7168, "vocab_size": 163840,
+        "dflash_config": {"target_layer_ids": [2, 30, 58]}, "block_size": 8, "num_target_layers": 61,
+    }  # fmt: skip
+    tensors = (TensorFact("fc.weight", "BF16", (7168, 3 * 7168)),)
+    facts = drafter_facts(config, tensors, path="d", weights="safetensors", target_layers=61, target_hidden_size=7168)
+    recommended = Recommended(draft_tokens=8)
+    manifest = bench.manifest("Qwen3ForCausalLM", method="DFLASH", recommended=recommended)
+    return manifest, msgspec.structs.replace(facts, method="DFLASH")
+
+
+def test_a_block_size_of_the_operators_beats_recommended_draft_tokens(bench):
+    manifest, facts = of_blocks(bench)
+    target = bench.target("Qwen3ForCausalLM")
+    assert numbers(bench.plan("0.5.23", manifest, facts, target=target)) == (None, None, "8")
+    block = "--speculative-dflash-block-size", "4"
+    made = bench.plan("0.5.23", manifest, facts, target=target, wishes=own(*block))
+    assert numbers(made) == (None, None, "4")
+    both = bench.plan("0.5.23", manifest, facts, target=target, wishes=own(*block, draft_tokens=8))
+    assert "SPECULATION_FAILS" in {one.code for one in both.verdict.findings}
+
+
+def test_numbers_that_blocks_set_are_printed_as_they_will_be(bench):
+    manifest, facts = of_blocks(bench)
+    made = bench.plan("0.5.23", manifest, facts, target=bench.target("Qwen3ForCausalLM"), wishes=own(steps=3, topk=2))
+    assert numbers(made) == ("1", "1", "8")
+    assert sum("asked for" in notice for notice in made.notices) == 2
+
+
 def from_hub(bench, architecture="LlamaForCausalLM"):
     provenance = Provenance(source="hf://org/kimi", revision=COMMIT)
     return msgspec.structs.replace(bench.manifest(architecture), provenance=provenance)

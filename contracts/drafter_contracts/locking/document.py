@@ -153,7 +153,8 @@ class Lock(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         render: How the files were changed for this release; None if they are the version's own.
         engine: The engine.
         target: The target.
-        flags: The drafter's flags, in order; "{drafter}" stands for its directory.
+        flags: The drafter's flags, in order; "{drafter}" stands for its directory. Empty where the operator's own
+            options state all of them.
         options: The operator's own options, as the engine's parser sees them.
         verdict: What the check said.
         seal: Digest over everything else here, so that an edit by hand is noticed.
@@ -166,7 +167,7 @@ class Lock(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     render: LockedRender | None = None
     engine: LockedEngine
     target: LockedTarget
-    flags: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+    flags: tuple[str, ...]
     options: tuple[str, ...] = ()
     verdict: LockedVerdict
     seal: str = ""

@@ -20,6 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from drafter_contracts.engines.profile import Profile
     from drafter_contracts.launch.vllm_case import Case
+    from drafter_contracts.layout import CaptureLayout
 
 #: The key that every runner reads first, in every release that reads any.
 IDS = "eagle_aux_hidden_state_layer_ids"
@@ -91,9 +92,9 @@ def edited(case: Case, sglang: Profile | None = None) -> Edited:
     found = solution(case)
     if found is not None and found.ids is not None and case.stated is not None:
         order = found.order
-        taps = in_order(case.stated.layout, order or range(len(case.stated.layout.taps))).taps
-        edit.put(IDS, list(found.ids), f"every runner of {case.engine} captures {describe_taps(taps)} by it")
-        notices += _beside(case, edit, sglang)
+        fed = in_order(case.stated.layout, order or range(len(case.stated.layout.taps)))
+        edit.put(IDS, list(found.ids), f"every runner of {case.engine} captures {describe_taps(fed.taps)} by it")
+        notices += _beside(case, edit, fed, sglang)
     _switches(case, edit)
     _sizes(case, edit)
     size = case.facts.vocabulary.size or case.manifest.draft.vocab_size
@@ -114,7 +115,7 @@ def solution(case: Case) -> Solution | None:
     return solve(rule, reading, None, case.stated.layout, n, graphs_on=False, any_order=True)
 
 
-def _beside(case: Case, edit: _Edit, sglang: Profile | None) -> list[str]:
+def _beside(case: Case, edit: _Edit, layout: CaptureLayout, sglang: Profile | None) -> list[str]:
     """Write the key that SGLang reads, if the drafter has none and the ids for it are known."""
     if edit.place(IDS) != IDS or case.method != EAGLE3 or case.stated is None or case.target.num_layers is None:
         return []
@@ -124,7 +125,7 @@ def _beside(case: Case, edit: _Edit, sglang: Profile | None) -> list[str]:
     reading = sglang.readings.get(case.method) if sglang is not None else None
     if sglang is None or rule is None or reading is None or NESTED not in reading.keys:
         return []
-    found = solve(rule, reading, None, case.stated.layout, case.target.num_layers, graphs_on=False, prefer=NESTED)
+    found = solve(rule, reading, None, layout, case.target.num_layers, graphs_on=False, prefer=NESTED)
     if found.ids is None or found.key != NESTED:
         return []
     edit.write(NESTED, list(found.ids), f"{sglang.name} reads it, in its own numbering")

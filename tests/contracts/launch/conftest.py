@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 import pytest
 
 from drafter_cli.demo_files import DEEPSEEK, KIMI, LAYERS, VOCABULARY, WIDTH, target_config, write_drafter
@@ -14,6 +17,8 @@ from drafter_contracts.serving.adjust import with_target
 from drafter_contracts.serving.invocation import read_invocation
 from drafter_contracts.serving.read import read_serving
 from drafter_contracts.serving.target import target_from_config
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # for vllm_bench: files are imported one by one
 
 RECOMMENDED = Recommended(steps=3, topk=1, draft_tokens=4)
 

@@ -244,11 +244,15 @@ def probe(release: LazyRelease, payload: dict[str, object]) -> dict[str, object]
 
     Args:
         release: The release.
-        payload: "only": these architectures.
+        payload: "only": these architectures; "configs": an architecture to configs, to build it with instead.
+
+    Returns:
+        "classes": architecture to its study, or to the "columns" of `fc` under each config that was given.
     """
     draft_world.install(release)
     release.replace("supports_eagle3", lambda _model: True)
     only = payload.get("only")
+    given: dict[str, list[dict[str, object]]] = payload.get("configs", {})  # type: ignore[assignment]
     found = entries(release).drafters
     studies: dict[tuple[str, str], dict[str, object]] = {}
     answer: dict[str, object] = {}
@@ -257,6 +261,10 @@ def probe(release: LazyRelease, payload: dict[str, object]) -> dict[str, object]
             continue
         if not _NAME.search(name):
             answer[name] = {}
+            continue
+        if name in given:
+            plain = Examined(load(release, entry))
+            answer[name] = {"columns": [Built(plain.cls, {**plain.values, **one}).width() for one in given[name]]}
             continue
         key = (entry.module, entry.name)
         if key not in studies:

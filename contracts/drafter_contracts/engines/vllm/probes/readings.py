@@ -229,14 +229,16 @@ def probe(release: LazyRelease, payload: dict[str, object]) -> dict[str, object]
 
     Args:
         release: The release.
-        payload: "runs": configs of the battery.
+        payload: "runs": configs of the battery; "configs": configs to run instead.
 
     Returns:
-        "runners": name to its study and its "source"; {"unclear": reason} where it cannot be run.
+        "runners": name to its study and its "source", or to the "outcomes" of the configs that were given;
+        {"unclear": reason} where it cannot be run.
     """
     world.install(release)
     release.replace("supports_eagle3", lambda _model: True)
-    runs = int(payload["runs"])  # type: ignore[call-overload]
+    runs = int(payload.get("runs", 0))  # type: ignore[call-overload]
+    given: list[dict[str, object]] = payload.get("configs", [])  # type: ignore[assignment]
     answer: dict[str, object] = {}
     makers: dict[str, tuple[str, Callable[..., object]]] = {"V1": (FIRST, FirstRunner), "V2": (SECOND, SecondRunner)}
     for name, (path, maker) in makers.items():
@@ -244,6 +246,9 @@ def probe(release: LazyRelease, payload: dict[str, object]) -> dict[str, object]
             continue
         try:
             run = maker(release)
+            if given:
+                answer[name] = {"outcomes": [outcome(run, config) for config in given]}
+                continue
             source = run.site.source() if isinstance(run, FirstRunner) else run.place  # type: ignore[attr-defined]
             answer[name] = {**study(run, _texts(release, path), runs), "source": source}  # type: ignore[arg-type]
         except Exception as error:  # noqa: BLE001 - reported, not guessed

@@ -226,6 +226,9 @@ WRAPPERS: dict[str, tuple[Wrapper, ...]] = {
 #: Modules that are wrappers when started with `python -m`.
 MODULES: dict[str, Wrapper] = {"torch.distributed.run": _TORCHRUN, "torch.distributed.launch": _TORCHRUN}
 
+#: Wrappers that are scripts of the environment whose interpreter they start the engine in.
+SCRIPTS = frozenset(("torchrun", "accelerate"))
+
 SHELLS = frozenset(("bash", "sh", "dash", "zsh", "ash", "ksh"))
 
 #: Programs that add arguments of their own to what they start: the command line does not hold all of them.

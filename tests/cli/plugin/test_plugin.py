@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 
 import pytest
@@ -283,8 +284,6 @@ def test_a_fault_starts_no_engine_from_python_either(engine, fault):
 
 
 def test_a_manifest_that_cannot_be_read_has_its_own_exit_code(engine, tmp_path):
-    import shutil
-
     drafter = shutil.copytree(os.path.join(engine.files, "right"), tmp_path / "broken")
     (drafter / "drafters-manifest.json").write_text('{"schema": "drafters.manifest.v1", "layuot": {}}')
     told = stopped(engine.serve(*engine.arguments("right", speculative_draft_model_path=drafter)), engine, 7)
@@ -349,3 +348,24 @@ def test_other_arguments_than_the_guards_are_judged(engine):
     os.remove(engine.site.record)
     again = engine.arguments("wrong", speculative_num_steps=4, speculative_num_draft_tokens=5)
     stopped(engine.serve(*again, DRAFTERS_GUARDED=noted), engine, 3)
+
+
+# is it active? -------------------------------------------------------------------------------------------------------
+
+
+def told_inactive(done):
+    assert (done.returncode, done.stderr) == (3, ""), done.stderr
+    return done.stdout
+
+
+def test_whether_the_plugin_is_active_can_be_asked(engine):
+    ask = ("-m", "drafter_cli.plugin")
+    done = engine.run(*ask)
+    assert (done.returncode, done.stdout.partition(":")[0]) == (0, "active"), done.stdout
+    assert engine.run(*ask, SGLANG_PLUGINS="others, drafters").returncode == 0
+    assert "SGLANG_PLUGINS=others leaves it out" in told_inactive(engine.run(*ask, SGLANG_PLUGINS="others"))
+    assert "DRAFTERS_GUARD is off" in told_inactive(engine.run(*ask, DRAFTERS_GUARD="off"))
+    shutil.rmtree(os.path.join(engine.site.folder, "sglang", "srt", "plugins"))
+    assert "has no plugins" in told_inactive(engine.run(*ask))
+    shutil.rmtree(os.path.join(engine.site.folder, "sglang"))
+    assert "no SGLang in this environment" in told_inactive(engine.run(*ask))

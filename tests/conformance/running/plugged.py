@@ -27,7 +27,7 @@ SECONDS = 600
 REACHED = 42
 PORT = "31998"
 
-#: Another plugin beside ours: it writes down every process that is started, and ends the launch before the first worker.
+#: Another plugin beside ours: it notes every process that is started, and ends the launch before the first worker.
 TOLD = """
 import multiprocessing.process
 import os

@@ -168,14 +168,14 @@ def judge(behaviour, n, boundaries, graphs_on, config=CONFIGS[0], muse=False):
         confirm(behaviour, n, boundaries, graphs_on, config, free, moved)
 
 
-def test_every_layout_of_a_small_target_is_solved_or_there_is_none():
-    """Every behaviour of the shipped profiles (189 of them), every layout of up to three taps, both graph modes."""
+@pytest.mark.parametrize("graphs_on", [True, False])
+def test_every_layout_of_a_small_target_is_solved_or_there_is_none(graphs_on):
+    """Every behaviour of the shipped profiles (189 of them), every layout of up to three taps."""
     n = 4
     layouts = [boundaries for length in (1, 2, 3) for boundaries in product(range(n + 1), repeat=length)]
     for behaviour in behaviours():
         for boundaries in layouts:
-            for graphs_on in (True, False):
-                judge(behaviour, n, boundaries, graphs_on)
+            judge(behaviour, n, boundaries, graphs_on)
 
 
 @settings(max_examples=150, deadline=None)

@@ -245,12 +245,12 @@ def probe(release: LazyRelease, payload: dict[str, object]) -> dict[str, object]
         if path not in release.sources:
             continue
         try:
-            run = maker(release)
+            run: Callable[..., object] = maker(release)  # type: ignore[assignment]
             if given:
                 answer[name] = {"outcomes": [outcome(run, config) for config in given]}
                 continue
             source = run.site.source() if isinstance(run, FirstRunner) else run.place  # type: ignore[attr-defined]
-            answer[name] = {**study(run, _texts(release, path), runs), "source": source}  # type: ignore[arg-type]
+            answer[name] = {**study(run, _texts(release, path), runs), "source": source}
         except Exception as error:  # noqa: BLE001 - reported, not guessed
             answer[name] = {"unclear": describe(error)}
     return {"runners": answer}

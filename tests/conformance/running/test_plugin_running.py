@@ -52,8 +52,7 @@ def test_a_mismatched_launch_is_refused_in_the_main_process(engine):
 
 
 def test_a_matching_launch_is_judged_once_and_gets_to_its_workers(engine):
-    for found in (engine.serve("right"), engine.console("right")):
-        assert reached(found).count("ALLOW  drafter") == 1
+    assert reached(engine.serve("right")).count("ALLOW  drafter") == 1
 
 
 def test_an_engine_in_python_is_judged_by_its_keywords(engine):
@@ -66,7 +65,6 @@ except Exception as error:
 """
     assert "CAPTURE_LAYERS" in refused(engine.script(text.format("wrong")))
     assert "ALLOW  drafter" in reached(engine.script(text.format("right")))
-    assert "drafter" not in reached(engine.script(text.format("")))
 
 
 def test_a_launch_without_speculation_hears_nothing_of_it(engine):

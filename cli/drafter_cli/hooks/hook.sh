@@ -90,7 +90,6 @@ _drafters_listed() {
 # Wait until a launch that was just sent to the background is started or refused.
 _drafters_settle() {
   _drafters_last=${!-}
-  _drafters_looked=
   _drafters_tries=0
   [ -r "/proc/$$/cmdline" ] || return 0
   _drafters_one=$(command tr '\0' ' ' <"/proc/$$/cmdline")
@@ -228,7 +227,7 @@ drafters_unhook() {
   fi
   unset -f _drafters_plain _drafters_present _drafters_front _drafters_make _drafters_end _drafters_settle
   unset -f _drafters_look _drafters_expand _drafters_define _drafters_fly _drafters_land _drafters_hook
-  unset -f _drafters_traps _drafters_watch _drafters_listed drafters_unhook
+  unset -f _drafters_traps _drafters_watch _drafters_listed _drafters_before drafters_unhook
   unset _drafters_base _drafters_bit _drafters_bits _drafters_debug _drafters_flown
   unset _drafters_interactive _drafters_keyword _drafters_last _drafters_level _drafters_list _drafters_looked _drafters_names
   unset _drafters_new _drafters_one _drafters_path _drafters_place _drafters_rest _drafters_self _drafters_shims _drafters_text
@@ -261,40 +260,37 @@ _drafters_traps() {
   fi
 }
 
-# bash and zsh: look at each command before it runs, unless somebody else does.
+# Before a command that may be something to look at ($1: its text; then this shell's own arguments).
+_drafters_before() {
+  [ -z "$_drafters_flown" ] || _drafters_land
+  if [ -n "$_drafters_looked" ]; then
+    [ "${!-}" = "$_drafters_last" ] || _drafters_settle
+    _drafters_looked=
+  fi
+  case $PATH in "$_drafters_shims":*) ;; *) _drafters_front || : ;; esac
+  case $1 in
+    *_drafters_*) ;;
+    *sglang* | *launch_server* | [\"\$]* | "exec "[\"\$]* | "command "[\"\$]*) _drafters_look "$@" ;;
+  esac
+  return 0
+}
+
+# bash and zsh: look at each command before it runs, unless somebody else does. What is run each time is short for speed.
 _drafters_watch() {
   if [ -n "${BASH_VERSION-}" ] && [ -z "$(trap -p DEBUG)" ]; then
     _drafters_debug=1
-    trap '
-      if [ -z "${_drafters_debug-}" ]; then
-        trap - DEBUG
-      else
-        [ -z "$_drafters_flown" ] || _drafters_land
-        [ -z "$_drafters_looked" ] || [ "${!-}" = "$_drafters_last" ] || _drafters_settle
-        case $PATH in "$_drafters_shims":*) ;; *) _drafters_front || : ;; esac
-        case $BASH_COMMAND in
-          *_drafters_*) ;;
-          *sglang* | *launch_server* | [\"\$]* | "exec "[\"\$]* | "command "[\"\$]*) _drafters_look "$BASH_COMMAND" "$@" ;;
-        esac
-      fi' DEBUG
+    trap '[[ $PATH == "${_drafters_shims-}:"* && -z $_drafters_flown$_drafters_looked &&
+      $BASH_COMMAND != @(*sglang*|*launch_server*|[\"\$]*|exec\ [\"\$]*|command\ [\"\$]*) ]] ||
+      if [[ ${_drafters_debug-} ]]; then _drafters_before "$BASH_COMMAND" "$@"; else trap - DEBUG; fi' DEBUG
     case $- in
       *T*) ;;
       *) [ -n "$_drafters_interactive" ] || { set -T && _drafters_traced=1; } ;;
     esac
   elif [ -n "${ZSH_VERSION-}" ] && ! typeset -f TRAPDEBUG >/dev/null; then
     _drafters_debug=1
-    trap '
-      if [ -z "${_drafters_debug-}" ]; then
-        trap - DEBUG
-      else
-        [ -z "$_drafters_flown" ] || _drafters_land
-        [ -z "$_drafters_looked" ] || [ "${!-}" = "$_drafters_last" ] || _drafters_settle
-        case $PATH in "$_drafters_shims":*) ;; *) _drafters_front || : ;; esac
-        case $ZSH_DEBUG_CMD in
-          *_drafters_*) ;;
-          *sglang* | *launch_server* | [\"\$]* | "exec "[\"\$]* | "command "[\"\$]*) _drafters_look "$ZSH_DEBUG_CMD" "$@" ;;
-        esac
-      fi' DEBUG
+    trap '[[ $PATH == "${_drafters_shims-}:"* && -z $_drafters_flown$_drafters_looked &&
+      $ZSH_DEBUG_CMD != (*sglang*|*launch_server*|[\"\$]*|exec\ [\"\$]*|command\ [\"\$]*) ]] ||
+      if [[ -n ${_drafters_debug-} ]]; then _drafters_before "$ZSH_DEBUG_CMD" "$@"; else trap - DEBUG; fi' DEBUG
   fi
 }
 

@@ -89,6 +89,7 @@ def look(request: Request, engine: Engine | None = None) -> Judged:
         return Judged(_unreadable(invocation))
     engine = engine or read_engine(request, invocation)
     situation = read_situation(request, invocation, engine)
+    situation = msgspec.structs.replace(situation, plugins=_left_out(invocation, engine))
     verdict = check.run(situation)
     if verdict.decision == REFUSE and engine.profile is not None:
         from drafter_contracts.launch.others import others
@@ -104,6 +105,16 @@ def _with_surroundings(invocation: Invocation) -> Invocation:
     if invocation.image:
         return invocation
     return msgspec.structs.replace(invocation, environment=dict(os.environ) | invocation.environment)
+
+
+def _left_out(invocation: Invocation, engine: Engine) -> str:
+    """The launch's selection of the engine's plugins, where it leaves out this project's, which is installed."""
+    selection = invocation.environment.get("SGLANG_PLUGINS", "")
+    if not selection or engine.profile is None or not engine.profile.launch.plugins:
+        return ""
+    from drafter_cli.plugin.handover import installed, left_out
+
+    return selection if left_out(selection) and installed(invocation) else ""
 
 
 def _unreadable(invocation: Invocation) -> Verdict:

@@ -125,6 +125,8 @@ class Situation(msgspec.Struct, frozen=True, omit_defaults=True):
         ids_error: Exception that the release raises while reading them, or "".
         capture: What this launch will capture, or None where it cannot be evaluated.
         advisories: Those that concern this release.
+        plugins: The launch's own selection of the engine's plugins, where it leaves out this project's, which is
+            installed; else "".
         elsewhere: What other releases do with this drafter and target, oldest first, for remedies.
         contradictions: Where flags are made for a drafter: the operator's own options that say otherwise than they do.
     """
@@ -154,5 +156,6 @@ class Situation(msgspec.Struct, frozen=True, omit_defaults=True):
     ids_error: str = ""
     capture: EffectiveCapture | None = None
     advisories: tuple[Advisory, ...] = ()
+    plugins: str = ""
     elsewhere: Sequence[OtherRelease] = ()
     contradictions: tuple[Contradiction, ...] = ()

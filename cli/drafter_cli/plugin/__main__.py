@@ -6,8 +6,8 @@ import os
 import sys
 
 from drafter_cli.errors import EXIT_OK, EXIT_REFUSED
-from drafter_cli.plugin.entry import NAME
-from drafter_cli.plugin.handover import SELECTION, left_out
+from drafter_cli.plugin.entry import NAME, SELECTION
+from drafter_cli.plugin.handover import left_out
 
 GROUP = "sglang.srt.plugins"
 MODE = "DRAFTERS_GUARD"

@@ -12,6 +12,7 @@ import sys
 
 #: The plugin's name, as SGLANG_PLUGINS selects it.
 NAME = "drafters"
+SELECTION = "SGLANG_PLUGINS"
 _FAULT = 1
 _FILE = "--config"
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from drafter_contracts.serving.launch import Invocation
 
 VARIABLE = "DRAFTERS_GUARDED"
-SELECTION = "SGLANG_PLUGINS"
 _DISTRIBUTION = "drafter_registry-"
 _GROUP = "[sglang.srt.plugins]"
 

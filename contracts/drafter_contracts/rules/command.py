@@ -175,6 +175,24 @@ def ignored(s: Situation) -> Outcome:
     )
 
 
+def plugin_left_out(s: Situation) -> Outcome:
+    """The engine's own selection of plugins keeps the guard in it."""
+    if not s.plugins:
+        return None
+    return (
+        Finding(
+            "PLUGIN_LEFT_OUT",
+            NOTE,
+            f"{engine(s)} loads only the plugins that SGLANG_PLUGINS names, and the guard that is installed beside it"
+            " is none of them: without `drafters guard` in front, this launch would start unjudged",
+            expected="drafters among the names, or no selection",
+            actual=f"SGLANG_PLUGINS={s.plugins}",
+            source="the launch's environment",
+            remedy=f"Set SGLANG_PLUGINS={s.plugins},drafters.",
+        ),
+    )
+
+
 RULES = (
     Rule(
         "LAUNCH_UNREADABLE",
@@ -239,5 +257,13 @@ RULES = (
         "https://github.com/sgl-project/sglang/blob/v0.5.15/python/sglang/srt/server_args.py",
         ("R13",),
         deprecated,
+    ),
+    Rule(
+        "PLUGIN_LEFT_OUT",
+        "The guard inside the engine is loaded",
+        "SGLANG_PLUGINS, set for another plugin, keeps all others from being loaded, and says nothing.",
+        "https://github.com/sgl-project/sglang/blob/v0.5.23/python/sglang/srt/plugins/__init__.py",
+        ("R13",),
+        plugin_left_out,
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -320,8 +321,27 @@ def test_other_plugins_on_the_same_functions_take_nothing_away(engine, name):
 
 
 def test_sglangs_own_selection_leaves_the_plugin_out(engine):
-    """Nothing of ours runs then; `drafters check` tells it."""
+    """Nothing of ours runs then."""
     assert went_on(engine.serve(*engine.arguments("wrong"), SGLANG_PLUGINS="others"), engine) == ""
+    os.remove(engine.site.record)
+    stopped(engine.serve(*engine.arguments("wrong"), SGLANG_PLUGINS="others, drafters"), engine, 3)
+
+
+@pytest.mark.parametrize(
+    ("selection", "told"), [("others", True), ("my_drafters", True), ("others,drafters", False), ("", False)]
+)
+def test_the_gate_tells_that_the_plugin_is_left_out(engine, command, selection, told):
+    launch = ["--", sys.executable, "-m", "sglang.launch_server", *engine.arguments("right")]
+    done = engine.run(command, "check", "--json", *launch, SGLANG_PLUGINS=selection)
+    found = {finding["code"]: finding for finding in json.loads(done.stdout)["findings"]}
+    assert ("PLUGIN_LEFT_OUT" in found) is told, done.stdout
+    assert done.returncode == 0
+    if told:
+        assert found["PLUGIN_LEFT_OUT"]["remedy"] == f"Set SGLANG_PLUGINS={selection},drafters."
+    metadata = os.path.join(engine.site.folder, "drafter_registry-0.dist-info")
+    shutil.rmtree(metadata)
+    done = engine.run(command, "check", "--json", *launch, SGLANG_PLUGINS=selection)
+    assert "PLUGIN_LEFT_OUT" not in done.stdout, "it is not installed there"
 
 
 def test_what_the_guard_decided_is_not_decided_again(engine, command):

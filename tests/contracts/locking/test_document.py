@@ -8,7 +8,7 @@ from pathlib import Path
 import jsonschema_rs
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -36,6 +36,7 @@ from drafter_contracts.locking.document import (
 from drafter_contracts.verdict import NOTE, REFUSE, UNKNOWN, WARN, Finding, conclude
 
 ROOT = Path(__file__).parents[3]
+CALM = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=12)
 HEX = st.text("0123456789abcdef", min_size=64, max_size=64)
 DIGEST = HEX.map("sha256:".__add__)
@@ -67,6 +68,7 @@ LOCKS = st.builds(
 
 
 @given(LOCKS)
+@CALM
 def test_reading_what_was_written_gives_the_same_and_the_same_bytes(lock):
     data = canonical(lock)
     assert decode(data) == lock
@@ -75,6 +77,7 @@ def test_reading_what_was_written_gives_the_same_and_the_same_bytes(lock):
 
 
 @given(LOCKS, st.data())
+@CALM
 def test_any_change_of_any_value_is_noticed(lock, data):
     document = json.loads(canonical(lock))
     places = list(leaves(document))
@@ -98,6 +101,7 @@ def leaves(value, path=()):
 
 
 @given(LOCKS)
+@CALM
 def test_the_published_schema_describes_it(lock):
     jsonschema_rs.validator_for(json_schema()).validate(json.loads(canonical(lock)))
 
@@ -126,6 +130,7 @@ def test_what_is_no_lock_is_refused_by_file_field_and_expectation(data, where, e
 
 
 @given(LOCKS)
+@CALM
 def test_an_unknown_field_names_itself_and_its_place(lock):
     document = json.loads(canonical(lock))
     document["engine"]["extra"] = 1
@@ -135,6 +140,7 @@ def test_an_unknown_field_names_itself_and_its_place(lock):
 
 
 @given(LOCKS)
+@CALM
 def test_a_missing_seal_is_a_broken_one(lock):
     document = json.loads(canonical(lock))
     del document["seal"]
@@ -149,6 +155,7 @@ def test_a_lock_of_any_version_may_be_written_anew_and_nothing_else():
 
 
 @given(st.dictionaries(TEXT, st.integers(0, 9) | TEXT | st.floats(allow_nan=False), max_size=5), st.randoms())
+@CALM
 def test_a_config_s_digest_is_of_its_content_and_not_of_its_order(config, random):
     shuffled = list(config.items())
     random.shuffle(shuffled)

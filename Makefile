@@ -17,7 +17,7 @@ SCANNER = $(shell find $(ENGINES)/scan -name '*.py' -o -name '*.probe') $(addpre
 SGLANG_PYTHON ?=
 MLFLOW_PYTHON ?=
 
-.PHONY: demo test lint types imports bench bench-registry profiles conformance rescan docs clean
+.PHONY: demo test lint types imports bench bench-registry profiles vllm-profiles conformance rescan docs clean
 .DEFAULT_GOAL := help
 
 help:
@@ -27,6 +27,7 @@ help:
 	@echo 'make bench      start-up times beside a bare interpreter (SGLANG_PYTHON=... to compare with SGLang), and of loads'
 	@echo 'make bench-registry   publishing and resolving, beside cp and a bare endpoint (MLFLOW_PYTHON=... to compare with MLflow)'
 	@echo 'make profiles   derive the shipped engine profiles again from the released wheels'
+	@echo 'make vllm-profiles   the same for vLLM, from the wheels that are in the cache'
 	@echo 'make conformance   run real releases on the CPU and keep what they did (an hour; docs/conformance.md)'
 	@echo 'make rescan     derive all shipped profiles again from their releases and compare (half an hour)'
 	@echo 'make docs       write the pages that are generated from the code'
@@ -78,6 +79,12 @@ bench-registry: $(VENV)/.dev
 profiles: $(VENV)/.gate
 	$(MAKE) --no-print-directory -k -j $(WORKERS) $(patsubst %,$(SCANNED)/%.json,$(shell cat $(STABLE)))
 	$(BIN)/python -m drafter_contracts.engines.pack pack $(SCANNED) --releases $(STABLE)
+
+# Those of vLLM are plain documents; wheels that are in the cache are scanned, the others left as they are.
+vllm-profiles: $(VENV)/.gate
+	for wheel in $(WHEELS)/vllm/vllm-*.whl; do \
+		release=$${wheel##*/vllm-}; \
+		$(BIN)/drafters engine scan $$wheel -o $(ENGINES)/data/vllm/$${release%%-*}.json || exit; done
 
 $(SCANNED)/%.json: $(SCANNER) | $(VENV)/.gate
 	@mkdir -p $(SCANNED) $(WHEELS)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from drafter_cli.errors import UsageError
-from drafter_cli.launched_engine import ENGINE
 from drafter_cli.locking.directory import digests
 from drafter_cli.locking.here import engine_of, tool
 from drafter_cli.resolving.answering import wanted
@@ -36,14 +34,12 @@ def make(asking: Asking, answer: Answer) -> Lock:
         answer: The answer, computed here, its files fetched.
 
     Raises:
-        UsageError: An engine that no start can be held against, or files that cannot be read.
+        UsageError: Files that cannot be read.
         ContractsError: The target's config cannot be read.
     """
     profile, resolution = asking.asked.engine.profile, answer.resolution
     if profile is None or resolution.manifest is None or resolution.verdict is None or not answer.directory:
         raise InternalError("a launch was resolved without files or engine", where=resolution.engine)
-    if profile.engine != ENGINE:
-        raise UsageError(f"starts of {resolution.engine} are not guarded", f"a lock is for {ENGINE}")
     lock = Lock(
         schema=SCHEMA,
         tool=tool(),

@@ -103,6 +103,10 @@ def ask(
     values |= {"--offline": ""} if offline else {}
     values |= {name: shape.value(name) for name in ("--format", "--json") if shape is not None and shape.has(name)}
     asked = read(Parsed(values, (reference or question.reference,), options), engine)
+    if asked.engine.engine != ENGINE:
+        raise UsageError(
+            f"starts of {asked.engine.name} are not guarded, so that no lock would hold", f"a lock is for {ENGINE}"
+        )
     if asked.engine.guess:
         raise UsageError(
             f"the engine's release is only a guess from {asked.engine.guess}", f"say it: --engine {ENGINE}==VERSION"

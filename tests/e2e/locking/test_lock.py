@@ -98,6 +98,12 @@ def test_a_launch_whose_engine_is_not_known_for_sure_is_not_locked(site, launch,
     assert not os.path.exists(site.file)
 
 
+def test_an_engine_whose_starts_are_not_guarded_is_not_locked(site):
+    done = site.run("lock", "tiny@1.0", "--engine", "vllm==0.29.0", "--target", site.target)
+    assert (done.returncode, "are not guarded" in done.stderr) == (2, True), done.stderr
+    assert not os.path.exists(site.file)
+
+
 def test_a_refused_launch_is_not_locked_and_an_older_lock_stays(site):
     before = site.locked()
     done = site.lock("--engine", "sglang==0.4.1")

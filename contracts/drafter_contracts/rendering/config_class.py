@@ -6,7 +6,7 @@ import msgspec
 
 from drafter_contracts.engines.profile import FITTED, Drafter
 from drafter_contracts.rendering.config_flat import in_speculators_format
-from drafter_contracts.rendering.tensor_names import canonical, renames
+from drafter_contracts.rendering.tensor_names import canonical, loads, renames
 from drafter_contracts.rules.draft_class import SERVES
 from drafter_contracts.rules.draft_parts import lost_tensors
 
@@ -48,9 +48,9 @@ class ClassChoice(msgspec.Struct, frozen=True):
 def choose_class(s: Situation) -> ClassChoice:
     """The class that the config names, if the release has it for this kind of drafter; else the one that fits.
 
-    One fits if it is of the drafter's kind and loads its tensors, be it under other names. If several do, it is the one
-    that the others derive from, where the config is in the format of a trainer that trains no other; else, or if the
-    weights are not there to tell, or hold tensors that nobody asked the classes about, none is chosen.
+    One fits if it is of the drafter's kind and is shown to load its tensors, be it under other names. If several do, it
+    is the one that the others derive from, where the config is in the format of a trainer that trains no other; else,
+    or if the weights are not there to tell, or hold tensors that nobody asked the classes about, none is chosen.
     """
     facts, profile = s.drafter, s.profile
     if facts is None or profile is None:
@@ -60,9 +60,9 @@ def choose_class(s: Situation) -> ClassChoice:
     fitting = [
         (name, known, changed)
         for name, known in sorted(profile.drafters.items())
-        if known.kind == facts.method and known.status == FITTED and _understood(facts.tensors)
+        if s.method and known.kind == facts.method and known.status == FITTED and _understood(facts.tensors)
         for changed in (_names(known, facts.tensors),)
-        if not any(lost_tensors(known, renamed(facts.tensors, changed)))
+        if _fits(known, renamed(facts.tensors, changed))
     ]
     if len(fitting) > 1 and in_speculators_format(facts.config):
         fitting = [
@@ -75,6 +75,12 @@ def choose_class(s: Situation) -> ClassChoice:
     others = sum(other.kind == facts.method for other in profile.drafters.values()) > 1
     why = f"{profile.name} knows no drafter class {was}; this is its class for {facts.method} drafters"
     return ClassChoice(known, name, changed, why + (" with such tensors" if others else ""))
+
+
+def _fits(known: Drafter, tensors: tuple[TensorFact, ...]) -> bool:
+    """Whether a class loses none of these tensors, and is shown to load those of the first layer."""
+    first = (tensor.name for tensor in tensors if canonical(tensor.name).startswith("layers.0."))
+    return not any(lost_tensors(known, tensors)) and all(loads(known, name) for name in first)
 
 
 def _understood(tensors: Sequence[TensorFact]) -> bool:

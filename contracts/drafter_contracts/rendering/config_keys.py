@@ -83,14 +83,15 @@ def _first(edit: ConfigEdit, words: tuple[str, ...]) -> int | None:
 
 def _head(edit: ConfigEdit, s: Situation, known: Drafter, facts: DrafterFacts) -> None:
     """The head used is the drafter's own if it has one, and the target's if it was trained with that."""
-    own = facts.has_lm_head and (facts.vocabulary.reduced or s.requirements.lm_head != "target")
+    own = facts.has_lm_head and (facts.vocabulary.reduced or s.requirements.lm_head == "own")
     case = _case(edit, s, known)
     if own and case == "tied" and known.lm_head.get("tied") == "embed":
         edit.put(_TIED, False, f"it has a head of its own, which {engine(s)} would replace by the embeddings")
         case = _case(edit, s, known)
     does = known.lm_head.get(case, "")
     size = facts.vocabulary.size
-    if own and size is not None and does in {"target", "error"} and known.lm_head.get("own") == "own":
+    fails = facts.has_lm_head and does == "error"
+    if (fails or (own and does == "target")) and size is not None and known.lm_head.get("own") == "own":
         instead = "fails without it" if does == "error" else "would use the target's head"
         edit.put(_VOCABULARY, size, f"its head has {size} rows, and {engine(s)} {instead}")
     borrows = facts.has_lm_head is False and s.requirements.lm_head == "target" and not facts.vocabulary.reduced

@@ -41,6 +41,12 @@ def test_speculators_config_becomes_one_that_0_5_23_loads(small):
     assert 'torch_dtype is set to "bfloat16": the dtype of its weights' in told
 
 
+def test_the_kind_of_transformer_is_the_nested_one_s(small):
+    """A config of speculators' may name a kind of model that no engine knows."""
+    made = small.plan("0.5.23", {**small.speculators, "model_type": "speculator_model"})
+    assert made.config["model_type"] == "llama"
+
+
 def test_an_older_release_gets_its_own_names_and_its_own_rope_key(small):
     made = small.plan("0.5.9", small.speculators)
     assert made.resolved
@@ -113,7 +119,7 @@ def test_a_class_is_not_chosen_without_weights_or_between_several(small):
     def choice(config, tensors, algorithm):
         facts = drafter_facts(config, tensors, path="/d", weights="safetensors")
         serving = ServingConfig(Invocation(()), speculation=Speculation(algorithm, algorithm, True))
-        return choose_class(Situation(serving, load_profile("sglang", "0.5.23"), drafter=facts)).name
+        return choose_class(Situation(serving, load_profile("sglang", "0.5.23"), drafter=facts, method=algorithm)).name
 
     unknown = {**small.flat, "architectures": ["Eagle3Speculator"]}
     assert choice(unknown, small.tensors(), "EAGLE3") == LLAMA
@@ -155,10 +161,52 @@ def test_a_key_that_the_class_reads_is_set_by_the_tensors(small, config, tensors
     assert any(change.startswith(key) and ": " in change for change in made.config_changes)
 
 
+@pytest.mark.parametrize("owner", ["own", "target", ""])
+def test_a_full_head_is_its_own_only_where_that_is_said(small, owner):
+    """The map of a full vocabulary is none: rows of head and vocabulary are the same."""
+    full = [*small.tensors(head=False), TensorFact("lm_head.weight", "BF16", (4096, 256))]
+    manifest = small.manifest(draft=DraftRecord(lm_head=owner))
+    made = small.plan("0.5.23", {**small.flat, "draft_vocab_size": None}, tuple(full), manifest=manifest)
+    assert made.resolved
+    assert made.config["draft_vocab_size"] == (4096 if owner == "own" else None)
+
+
+def test_a_class_whose_layers_were_never_seen_is_not_chosen(small):
+    """0.5.12 has two classes; of that for latent attention no layer could be built when it was looked at."""
+    made = small.plan("0.5.12", small.speculators)
+    assert made.config["architectures"] == [LLAMA]
+    nothing = small.profile("0.5.23", LLAMA, loads=("fc.weight", "norm.weight", "lm_head.weight", "d2t"))
+    assert small.plan("0.5.23", small.speculators, profile=nothing).config is None
+
+
+def test_a_target_s_own_layers_are_never_given_another_class(small):
+    """What a release does with their tensors is not recorded, so that none would seem lost."""
+    from drafter_contracts.rendering.config_class import choose_class
+    from drafter_contracts.serving.launch import Invocation, ServingConfig, Speculation
+    from drafter_contracts.situation import Situation
+
+    profile = load_profile("sglang", "0.4.5")
+    only = {name: known for name, known in profile.drafters.items() if known.kind == "NEXTN"}
+    assert len(only) == 1
+    facts = small.facts({**small.flat, "architectures": ["OtherMTP"]}, (TensorFact("eh_proj.weight", "BF16", (1, 2)),))
+    assert facts.method == "NEXTN"
+    serving = ServingConfig(Invocation(()), speculation=Speculation("NEXTN", "NEXTN", True))
+    assert choose_class(Situation(serving, profile, drafter=facts)).name == ""
+
+
 def test_the_draft_vocabulary_is_stated_where_the_class_fails_without(small):
     made = small.plan("0.5.23", small.without(small.flat, "draft_vocab_size"))
     assert made.config["draft_vocab_size"] == small.drafted
     assert any("its head has 1024 rows, and sglang 0.5.23 fails without it" in one for one in made.config_changes)
+
+
+@pytest.mark.parametrize("prefer", [FLAGS, RENDER])
+def test_where_the_layers_are_right_only_what_is_missing_is_added(small, prefer):
+    ids = {"eagle_config": {"eagle_aux_hidden_state_layer_ids": [2, 10, 18]}}
+    made = small.plan("0.5.23", small.without(small.flat, "draft_vocab_size") | ids, prefer=prefer)
+    assert made.resolved
+    assert small.changed(made) == ["draft_vocab_size"]
+    assert "--json-model-override-args" not in made.flags
 
 
 def test_a_head_that_it_never_had_is_borrowed_only_on_the_manifests_word(small):

@@ -27,6 +27,15 @@ draft tokens given or not, and random ones on targets and drafters of several cl
 backends. Algorithm, the three numbers and the draft path must be those that the gate predicts, or the exception.
 *Elsewhere*: the release stops in the same way without speculation (a backend that this machine does not have).
 """
+PLANNED = """\
+Last, `resolve` for 200 generated manifests, the same each time: drafters for EAGLE-3, EAGLE, DFLASH, DSPARK and of
+whole models, for targets of nine classes and four depths; the class's default layers, any layers, other orders, two
+to five of them; ids as SGLang reads them, as boundaries, or none; recommended numbers with one branch per step,
+several, in vLLM's count, or none; short contexts, quantized targets and drafters, and more options of an operator's.
+Every set of printed flags is given to the release's parser, which must read every attribute as the gate does, and is
+resolved by its `ServerArgs`: algorithm, numbers and draft path in force must be what was printed. *Lacking*: the
+release has no such method, no hook in the target's class, a broken one, or no `fc` for so many taps.
+"""
 
 
 def _table(head: tuple[str, ...], rows: list[tuple[object, ...]]) -> str:
@@ -58,7 +67,22 @@ def section() -> str:
     if reasons:
         lines = "".join(f"- {reason} ({count})\n" for reason, count in sorted(reasons.items()))
         parts += ["What is unknown, and why:\n", lines]
-    return "\n".join(parts)
+    return "\n".join([*parts, *_planned(results["releases"])])
+
+
+def _planned(releases: dict[str, dict]) -> list[str]:
+    """What became of the generated manifests."""
+    plans = ("resolved", "resolved with a render", "refused", "not known", "lacking")
+    rows, why = [], []
+    for release, found in sorted(releases.items(), key=lambda item: version_key(item[0])):
+        if "planned" in found:
+            kept = found["planned"]
+            force = (kept["in force"].get(name, 0) for name in ("equal", "stops without speculation too"))
+            rows.append((release, *(kept["plans"][name] for name in plans), kept["parsed"]["equal"], *force))
+            told = ", ".join(f"{codes} ({count})" for codes, count in sorted(kept["why not"].items()))
+            why.append(f"- {release}: {told}\n")
+    head = ("release", *plans, "parsed as read", "in force as printed", "elsewhere")
+    return [PLANNED, _table(head, rows), "What has no flags, by its findings:\n", "".join(why)] if rows else []
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import signal
 import subprocess
@@ -114,19 +113,11 @@ def variables(command: str, folder: str, plugin: str = "") -> dict[str, str]:
 
 
 def installed(folder: str) -> str:
-    """The project as an installer leaves it beside an engine: its packages, what it needs, its entry points."""
-    requirements = os.path.join(ROOT, "requirements", "gate.txt")
+    """The project as an installer leaves it beside an engine, with its entry points; what it needs the engine has."""
+    place = os.path.join(folder, "site")
     pip = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps"]
-
-    def needs(place: str) -> None:
-        subprocess.run([*pip, "--only-binary", ":all:", "--target", place, "-r", requirements], check=True)
-
-    own = os.path.join(folder, "site")
-    subprocess.run([*pip, "--no-build-isolation", "--target", own, ROOT], check=True)
-    needed = environments.once(f"gate-{environments.digest_of(requirements)}", needs)
-    for name in glob.glob(os.path.join(glob.escape(needed), "*")):
-        os.symlink(name, os.path.join(own, os.path.basename(name)))
-    return own
+    subprocess.run([*pip, "--no-build-isolation", "--target", place, ROOT], check=True, timeout=SECONDS)
+    return place
 
 
 def command_of(way: str, drafters: str, folder: str, arguments: list[str]) -> list[str]:

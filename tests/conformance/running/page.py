@@ -10,6 +10,7 @@ from typing import Any
 import compare
 import plan
 import results
+import served_page
 
 from drafter_contracts.engines.capture import read_ids
 from drafter_contracts.engines.profile import Profile
@@ -206,6 +207,7 @@ def page(found: dict[str, Any]) -> str:
             *(f"- {release}: not run yet; its environment is declared" for release in missing),
         ],
         "The whole engine, and speculation": whole(found),
+        **served_page.sections(found),
         "Packages and cost": cost(found["releases"]),
     }
     if found["environments"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from typing import Any
@@ -18,12 +19,17 @@ def load(path: str = PATH) -> dict[str, Any]:
 
 
 def keep(part: str, name: str, content: Any, path: str = PATH) -> None:
-    """Put one entry in place of the earlier one."""
-    found = load(path)
-    found.setdefault(part, {})[name] = content
-    with open(f"{path}.part", "w", encoding="utf-8") as file:
-        file.write(text(found))
-    os.replace(f"{path}.part", path)
+    """Put one entry in place of the earlier one; others may keep theirs meanwhile."""
+    folder = os.open(os.path.dirname(path), os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        found = load(path)
+        found.setdefault(part, {})[name] = content
+        with open(f"{path}.part", "w", encoding="utf-8") as file:
+            file.write(text(found))
+        os.replace(f"{path}.part", path)
+    finally:
+        os.close(folder)
 
 
 def text(found: dict[str, Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 
 import pytest
@@ -43,6 +44,24 @@ def test_a_drafter_of_the_registry_is_served_or_nothing_is(bench, own_shop, path
     done = run("serve-from-registry.sh", **variables)
     assert done.returncode == code, done.stderr
     assert bench.started is (code == 17)
+
+
+@pytest.mark.parametrize(("drafter", "code"), [("right", 43), ("wrong", 3)])
+def test_a_script_with_the_hook_ends_where_it_is_refused(bench, path, tmp_path, drafter, code):
+    """The health check is a file; the engine that is up is stopped from outside."""
+    directory = getattr(bench, drafter)
+    shutil.copy(os.path.join(EXAMPLES, "drafters-manifest.json"), directory)
+    own = bench.variables("wait", PATH=path, VENV=os.path.dirname(bench.binaries), TARGET=bench.target)
+    own |= {"HEALTH": f"file://{bench.record}", "LOG": str(tmp_path / "log")}
+    argv = [os.path.join(EXAMPLES, "hooked.sh"), *bench.launch(directory)[5:]]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL, "text": True}
+    with subprocess.Popen(argv, env=os.environ | own, **pipes) as script:
+        line = script.stdout.readline()
+        assert (line, bench.started) == ((f"serving, pid {bench.told()['pid']}\n", True) if code == 43 else ("", False))
+        if bench.started:
+            os.kill(bench.told()["pid"], signal.SIGTERM)
+        _, talk = script.communicate(timeout=60)
+    assert script.returncode == code, talk
 
 
 def test_the_release_check_answers_with_the_worst(bench, path):

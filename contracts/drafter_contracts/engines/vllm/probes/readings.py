@@ -166,7 +166,7 @@ def outcome(run: Callable[..., object], config: dict[str, object], log: set[str]
 
 
 def _keys(run: Callable[..., object]) -> tuple[list[str], set[str]]:
-    """Keys at which ids are read, and everything that is asked for."""
+    """Keys at which a list leads to ids, whatever they are, and everything that is asked for."""
     seen: set[str] = set()
     waiting = [""]
     while waiting:
@@ -176,29 +176,37 @@ def _keys(run: Callable[..., object]) -> tuple[list[str], set[str]]:
             outcome(run, put({}, key, value) if key else {}, log)
             waiting += sorted(log - seen)
             seen |= log
-    hits = [key for key in sorted(seen) if isinstance(outcome(run, put({}, key, IDS)), list)]
-    return hits, seen
+    names = [key for key in sorted(seen) if not key.endswith(".*")]
+    return [key for key in names if isinstance(outcome(run, put({}, key, IDS)), list)], seen
+
+
+def _moved(found: object) -> int | None:
+    """What is added to `IDS` in an outcome; None where it is something else."""
+    if not isinstance(found, list) or len(found) != len(IDS) or not all(isinstance(i, int) for i in found):
+        return None
+    add = int(found[0]) - IDS[0]
+    return add if found == [i + add for i in IDS] else None
 
 
 def _steps(run: Callable[..., object], texts: list[str]) -> list[dict[str, object]]:
     """The places, in the order in which they win."""
-    hits, seen = _keys(run)
+    touched, seen = _keys(run)
+    hits = [key for key in touched if _moved(outcome(run, put({}, key, IDS))) is not None]
 
     def first(a: str, b: str) -> int:
         found = outcome(run, put(put({}, a, IDS), b, OTHERS))
-        return -1 if isinstance(found, list) and len(found) == len(IDS) else 1
+        return -1 if _moved(found) is not None else 1
 
     ordered = sorted(hits, key=functools.cmp_to_key(first))
-    steps = []
+    steps: list[dict[str, object]] = []
     for position, key in enumerate(ordered):
-        found = outcome(run, put({}, key, IDS))
-        add = found[0] - IDS[0]  # type: ignore[index]
-        adds = {}
+        add = _moved(outcome(run, put({}, key, IDS)))
+        adds: dict[str, int | None] = {}
         if "model_type" in seen:
             for text in texts:
-                other = outcome(run, put({"model_type": text}, key, IDS))
-                if isinstance(other, list) and other[0] - IDS[0] != add:
-                    adds[text] = other[0] - IDS[0]
+                other = _moved(outcome(run, put({"model_type": text}, key, IDS)))
+                if other not in {None, add}:
+                    adds[text] = other
         parent, later = key.rpartition(".")[0], ordered[position + 1 :]
         decides = bool(parent) and any(
             outcome(run, put(put({}, f"{parent}._", 1), other, OTHERS)) is None for other in later
@@ -218,7 +226,7 @@ def _texts(release: LazyRelease, path: str) -> list[str]:
 def study(run: Callable[..., object], texts: list[str], runs: int) -> dict[str, object]:
     """What one runner does: the places, and a battery of configs with what came of each."""
     steps = _steps(run, texts)
-    keys = [str(step["key"]) for step in steps]
+    keys = _keys(run)[0]
     types = sorted({text for step in steps for text in step["adds"]})  # type: ignore[attr-defined]
     battery = [{"config": config, "ids": outcome(run, config)} for config in configs(keys, types, runs)]
     return {"steps": steps, "battery": battery}

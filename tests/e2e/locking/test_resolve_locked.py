@@ -63,7 +63,7 @@ def test_what_was_not_pulled_to_this_machine_is_told(site, tmp_path):
 
 def test_an_engine_that_is_not_here_need_not_be_where_flags_are_printed(site):
     """The locked release is asked by its name: the start itself is held against what is installed."""
-    named = site.run("lock", "tiny@prod", "--engine", "sglang==0.5.23", "--target", site.target)
+    named = site.run("lock", "tiny@1.0", "--", *site.launch([]))
     assert named.returncode == 0, named.stderr
     shutil.rmtree(os.path.dirname(site.bench.binaries))
     assert "--speculative-algorithm" in site.flags()

@@ -20,7 +20,7 @@ from drafter_contracts.verdict import REFUSE, UNKNOWN, Finding, Verdict, conclud
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from drafter_contracts.checkpoint.facts import DrafterFacts
     from drafter_contracts.engines.elsewhere import OtherRelease
@@ -107,18 +107,22 @@ def _first(task: Task, algorithm: str, draft_path: str) -> tuple[Attempt, number
 def _best(task: Task, first: Attempt, prefer: str) -> Attempt:
     """The launch as it is if that will do, else the first correction that does, else whatever is least wrong.
 
-    Each is tried with the flags that the rules name as remedies; overrides of configs are among them where flags are
-    preferred, or nothing else will do.
+    Each with the flags that the rules name as remedies; where a render is preferred, they are tried after corrections.
     """
-    tried = [remedied(task, first, overrides=prefer == FLAGS)]
-    if tried[0].good:
-        return tried[0]
+    tried: list[Attempt] = []
+    for attempt in _attempts(task, first, prefer):
+        tried.append(remedied(task, attempt) if prefer == FLAGS else attempt)
+        if tried[-1].good:
+            return remedied(task, tried[-1])
+    return remedied(task, min(tried, key=lambda attempt: attempt.rank))
+
+
+def _attempts(task: Task, first: Attempt, prefer: str) -> Iterator[Attempt]:
+    """The launch as it is, and with each correction that leaves the target's own config alone."""
+    yield first
     for correction in corrections(first.situation, prefer):
         if spares_target(task, correction.overrides):
-            tried.append(remedied(task, task.attempt(first.flags, correction), overrides=prefer == FLAGS))
-            if tried[-1].good:
-                return tried[-1]
-    return remedied(task, min(tried, key=lambda attempt: attempt.rank))
+            yield task.attempt(first.flags, correction)
 
 
 def _uncontradicted(task: Task, best: Attempt) -> Attempt:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _DECIDED = frozenset({options.ALGORITHM, options.DRAFT_PATH, options.REVISION})
 
 
-def remedied(task: Task, attempt: Attempt, *, overrides: bool = True) -> Attempt:
+def remedied(task: Task, attempt: Attempt) -> Attempt:
     """An attempt with the flags that its findings name, as long as each makes the verdict better.
 
     What the operator states is never changed: the finding that speaks against it stands.
@@ -27,20 +27,19 @@ def remedied(task: Task, attempt: Attempt, *, overrides: bool = True) -> Attempt
     Args:
         task: What the plan is made of.
         attempt: To begin with.
-        overrides: Whether overrides of the configs may be among the flags.
     """
     while True:
-        better = next(_better(task, attempt, overrides=overrides), None)
+        better = next(_better(task, attempt), None)
         if better is None:
             return attempt
         attempt = better
 
 
-def _better(task: Task, attempt: Attempt, *, overrides: bool) -> Iterator[Attempt]:
+def _better(task: Task, attempt: Attempt) -> Iterator[Attempt]:
     """Attempts with one finding's flags that are judged better."""
     for finding in attempt.verdict.findings:
         for way in finding.flags:
-            if not _may(task, way, overrides=overrides):
+            if not _may(task, way):
                 continue
             told = (*attempt.told, _why(way, finding))
             tried = task.judged(options.joined(task.profile, attempt.flags, way), attempt.correction, told)
@@ -48,10 +47,10 @@ def _better(task: Task, attempt: Attempt, *, overrides: bool) -> Iterator[Attemp
                 yield tried
 
 
-def _may(task: Task, way: tuple[str, ...], *, overrides: bool) -> bool:
+def _may(task: Task, way: tuple[str, ...]) -> bool:
     """Whether flags leave alone what the plan decides, what the operator states, and what the target's config has."""
     dests = options.split(task.profile, way)
-    if OVERRIDES in dests and not (overrides and spares_target(task, msgspec.json.decode(dests[OVERRIDES][-1]))):
+    if OVERRIDES in dests and not spares_target(task, msgspec.json.decode(dests[OVERRIDES][-1])):
         return False
     return not any(dest in _DECIDED or (dest != OVERRIDES and task.operator.states(dest)) for dest in dests)
 

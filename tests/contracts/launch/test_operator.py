@@ -206,6 +206,15 @@ def test_the_context_trained_on_is_recommended_and_the_operators_own_beats_it(be
     assert len(told) == (printed is not None)
 
 
+def test_flags_that_rules_ask_for_come_with_a_render_too(bench):
+    crash = bench.plan("0.5.23", limited(bench), wishes=own(prefer="render"))
+    worse = bench.plan("0.5.23", wishes=own("--quantization", "fp8", prefer="render"))
+    for made, option in ((crash, "--context-length"), (worse, "--speculative-draft-model-quantization")):
+        assert made.verdict.decision == "allow"
+        assert made.config["eagle_config"]["eagle_aux_hidden_state_layer_ids"] == [3, 31, 59]
+        assert made.flags[10:-1] == (option,)
+
+
 def test_of_two_limits_the_lower_is_printed_once(bench):
     made = bench.plan("0.5.23", limited(bench, trained_context=4096))
     assert stated(made, "--context-length") == "4096"
@@ -280,6 +289,9 @@ def test_buffers_that_the_targets_config_sizes_get_room_by_override(bench):
     manifest, facts = five_taps(bench)
     made = bench.plan("0.5.12", manifest, facts, target=bench.target("LlamaForCausalLM"))
     assert msgspec.json.decode(stated(made, "--json-model-override-args")) == {"num_aux_hidden_states": 5}
+    render = bench.plan("0.5.12", manifest, facts, target=bench.target("LlamaForCausalLM"), wishes=own(prefer="render"))
+    assert "--json-model-override-args" in render.flags, "no render of the drafter changes its target"
+    assert "--disable-cuda-graph" not in render.flags
     theirs = {"num_aux_hidden_states": 3}
     fixed = bench.plan("0.5.12", manifest, facts, target=bench.target("LlamaForCausalLM", **theirs))
     assert fixed.resolved

@@ -64,6 +64,32 @@ def test_a_reference_resolves_to_flags_files_and_a_verdict(registry, stored, ref
     assert made.manifest.layout.boundaries == (3, 17, 30)
 
 
+def test_a_release_of_vllm_is_answered_with_its_own_option(registry, stored):
+    made = judge.resolve(registry, READER, ask(engine="vllm==0.33.0", draft_path="/srv/d"))
+    option, text = made.flags
+    assert (made.engine, option) == ("vllm 0.33.0", "--speculative-config")
+    assert msgspec.json.decode(text) == {"method": "eagle3", "model": "/srv/d", "num_speculative_tokens": 3}
+    assert made.config["eagle_aux_hidden_state_layer_ids"] == [3, 17, 30]
+    located = locate(registry, READER, read_reference(f"{NAME}@1.0.0"))
+    kept = judge.resolve_kept(READER, ask(engine="vllm==0.33.0", draft_path="/srv/d"), located)
+    assert kept == made
+    with pytest.raises(RefusedError) as caught:
+        judge.resolve(registry, READER, ask(engine="vllm==0.11.0"))
+    assert "CAPTURE_LAYERS" in {finding.code for finding in caught.value.verdict.findings}
+
+
+def test_nothing_is_known_of_another_release_of_vllm_and_its_launches_are_not_judged(registry, stored):
+    with pytest.raises(UnknownError) as caught:
+        judge.resolve(registry, READER, ask(engine="vllm==0.12.0"))
+    (finding,) = caught.value.verdict.findings
+    assert (finding.code, "0.33.0" in finding.remedy) == ("ENGINE_UNKNOWN", True)
+    with pytest.raises(InvalidError, match="no engine release"):
+        judge.check(registry, READER, CheckRequest(drafter=f"{NAME}@1.0.0", engine="vllm==0.33.0", launch=LAUNCH))
+    for engine in ("vllm", "vllm==", "vllm==../x", "other==1"):
+        with pytest.raises(InvalidError, match="no engine release"):
+            judge.resolve(registry, READER, ask(engine=engine))
+
+
 def test_a_draft_path_takes_the_placeholders_place(registry, stored):
     assert judge.resolve(registry, READER, ask(draft_path="/srv/d")).flags[3] == "/srv/d"
     assert judge.resolve(registry, READER, ask()).flags[3] == "{drafter}"
@@ -102,7 +128,7 @@ def test_a_release_of_which_nothing_is_known_is_unknown(registry, stored):
     assert len(judge._PLANS) == 0, "that may be known tomorrow"
 
 
-@pytest.mark.parametrize("engine", ["vllm==0.9", "0.5.23", "sglang", "sglang==", "sglang==../../etc", "sglang==5\n"])
+@pytest.mark.parametrize("engine", ["trtllm==0.9", "0.5.23", "sglang", "sglang==", "sglang==../../etc", "sglang==5\n"])
 def test_an_engine_is_named_one_way(registry, stored, engine):
     with pytest.raises(InvalidError, match="names no engine release"):
         judge.resolve(registry, READER, ask(engine=engine))

@@ -302,3 +302,15 @@ def test_with_json_standard_error_is_one_document(bench, drafters, words):
     assert done.stdout == ""
     assert json.loads(done.stderr)["exit_code"] == done.returncode
     assert not bench.started
+
+
+@pytest.mark.parametrize(
+    ("drafter", "mode", "code"), [("right", "enforce", 0), ("wrong", "enforce", 3), ("wrong", "warn", 0)]
+)
+def test_a_dry_run_says_what_would_be_done_and_starts_nothing(bench, drafters, drafter, mode, code):
+    launch = bench.launch(getattr(bench, drafter))
+    done = drafters("guard", "--dry-run", "--mode", mode, *STATED, "--", *launch, variables=bench.variables())
+    assert (done.returncode, done.stdout, bench.started) == (code, "", False), done.stderr
+    assert ("the launch was not started" in done.stderr) == (code == 3)
+    off = drafters("guard", "--dry-run", "--", *launch, variables=bench.variables(DRAFTERS_GUARD="off"))
+    assert (off.returncode, off.stderr, bench.started) == (0, "", False)

@@ -14,11 +14,12 @@ COMMANDS = {
         summary="a file to source: every engine that the shell starts is guarded",
         description=(
             "Prints a file for bash, zsh and POSIX shells. In a shell that has sourced it, `python -m\n"
-            "sglang.launch_server`, `sglang serve` and the like, behind env, nohup, numactl, torchrun, exec, in pipelines\n"
-            "and the background, are judged as `drafters guard` does before they start. After a refusal the script ends\n"
-            "with the guard's exit code; an interactive shell goes on. Everything else runs as it is.\n"
+            "sglang.launch_server`, `sglang serve` and the like, behind env, nohup, numactl, torchrun and exec, in\n"
+            "pipelines and the background, are judged as `drafters guard` does before they start. After a refusal the\n"
+            "script ends with the guard's exit code; an interactive shell goes on. Everything else runs as it is.\n"
             "DRAFTERS_GUARD sets the mode, and DRAFTERS_ENGINE, DRAFTERS_DRAFTER, DRAFTERS_TARGET, DRAFTERS_MANIFEST,\n"
-            "DRAFTERS_OUTPUT_IDS and DRAFTERS_BOUNDARIES are the guard's options. `drafters_unhook` takes it back.\n"
+            "DRAFTERS_OUTPUT_IDS, DRAFTERS_BOUNDARIES and DRAFTERS_LOCK (a lock file) are the guard's options.\n"
+            "`drafters_unhook` takes it back.\n"
             "docs/hooks.md says what is caught and what is not."
         ),
         options=(

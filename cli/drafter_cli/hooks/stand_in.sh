@@ -47,6 +47,7 @@ judge() {
   [ -z "${DRAFTERS_TARGET-}" ] || set -- --target "$DRAFTERS_TARGET" "$@"
   [ -z "${DRAFTERS_MANIFEST-}" ] || set -- --manifest "$DRAFTERS_MANIFEST" "$@"
   [ -z "${DRAFTERS_OUTPUT_IDS-}" ] || set -- --output-ids "$DRAFTERS_OUTPUT_IDS" "$@"
+  [ -z "${DRAFTERS_LOCK-}" ] || set -- "--locked=$DRAFTERS_LOCK" "$@"
   [ -z "${DRAFTERS_BOUNDARIES-}" ] || set -- --boundaries "$DRAFTERS_BOUNDARIES" "$@"
   (
     PATH=$clean

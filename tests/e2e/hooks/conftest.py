@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 
 import pytest
 
@@ -93,7 +94,25 @@ class Yard:
         """Whether the script did something after the launch."""
         return os.path.exists(self.marker)
 
+    def running(self):
+        """Processes that a script of this test has left."""
+        mark = f"ENGINE_RECORD={self.bench.record}".encode()
+        found = []
+        for number in filter(str.isdecimal, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{number}/environ", "rb") as file:
+                    if mark in file.read().split(b"\0"):
+                        found.append(int(number))
+            except OSError:
+                continue
+        return found
+
 
 @pytest.fixture
-def yard(bench, command, cache) -> Yard:
-    return Yard(bench, command, cache)
+def yard(bench, command, cache):
+    own = Yard(bench, command, cache)
+    yield own
+    deadline = time.monotonic() + 20  # an engine in the background may just be ending
+    while own.running():
+        assert time.monotonic() < deadline, f"left behind: {own.running()}"
+        time.sleep(0.05)

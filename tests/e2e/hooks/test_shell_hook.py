@@ -91,7 +91,7 @@ def test_an_interrupt_from_the_keyboard_reaches_the_engine(yard, shell):
     assert not os.path.exists(f"/proc/{engine}")
 
 
-SETTINGS = ["set -eu", "set -u; set -f", "IFS=/:", "IFS=", "set -C", "set -a", "umask 777", "cd /"]
+SETTINGS = ["set -eu; set -C; set -f", "IFS=/:", "set -a; IFS=", "umask 777; cd /"]
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
@@ -194,6 +194,9 @@ def test_options_of_the_guard_are_variables(yard):
     assert (done.returncode, "DRAFT_OTHER" in done.stderr) == (3, True)
     done = yard.run("bash", text, yard.bench.right, variables={"DRAFTERS_MANIFEST": "/nowhere.json"})
     assert (done.returncode, "/nowhere.json" in done.stderr, yard.bench.started) == (2, True, False)
+    alone = {"DRAFTERS_LOCK": "/nowhere.lock", "DRAFTERS_ENGINE": "", "DRAFTERS_OUTPUT_IDS": ""}
+    done = yard.run("bash", text, yard.bench.right, variables=alone)
+    assert (done.returncode, "/nowhere.lock" in done.stderr, yard.bench.started) == (2, True, False)
     named = {"DRAFTERS_TARGET": yard.bench.plain_target, "DRAFTERS_OUTPUT_IDS": "", "DRAFTERS_BOUNDARIES": "3,31,59"}
     done = yard.run("bash", text, yard.bench.right, variables=named)
     assert ("--boundaries 3,31,59" in done.stderr, yard.bench.plain_target in done.stderr) == (True, True)

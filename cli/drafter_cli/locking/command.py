@@ -54,7 +54,7 @@ COMMANDS = {
             ("drafters lock kimi-eagle3@prod --engine sglang==0.5.23 --target /models/K2.5", "write drafters.lock"),
             ("drafters lock kimi-eagle3@prod -- python -m sglang.launch_server --model-path M", "for this very launch"),
             ("drafters lock --check", "in CI: has the alias moved, or the engine changed?"),
-            ("drafters lock --update && git diff drafters.lock", "take the change, and review it"),
+            ("drafters lock --update", "take the change; then review its diff"),
         ),
         launch=True,
     )

@@ -68,6 +68,7 @@ def cases(folder: str) -> dict[str, tuple[list[str], int]]:
         "drafters guard (starts /bin/true)": ([drafters, "guard", *gate, *launch(right)], 0),
         "drafters guard (refuses)": ([drafters, "guard", *gate, *launch(wrong)], 3),
         "drafters guard (no speculation)": ([drafters, "guard", "--", "sglang", "serve", "--model-path", target], 0),
+        "the plugin, loaded (no speculation)": ([python, "-c", "import drafter_cli.plugin.hooks"], 0),
     }
 
 

@@ -9,7 +9,7 @@ from drafter_cli.commandline import JSON, Command, Option, usage
 from drafter_cli.errors import EXIT_OK, EXIT_REFUSED, UsageError, describe_error, exit_code_of_error
 from drafter_cli.resolving import answering
 from drafter_cli.resolving.formats import text
-from drafter_cli.resolving.request import FORMATS, JSON_FORMAT, Asked, read
+from drafter_cli.resolving.request import FORMATS, JSON_FORMAT, read
 from drafter_cli.terminal import Style, colours, printable, write, write_json
 from drafter_cli.verdict_view import document, render
 from drafter_contracts.launch.plan_records import FLAGS, PATH_PLACEHOLDER, PREFERENCES
@@ -116,11 +116,6 @@ def say_changes(resolution: Resolution) -> None:
     """What is changed for the release, to standard error."""
     for change in resolution.config_changes:
         write(f"drafters: render: {printable(change)}", to_stderr=True)
-
-
-def answer(asked: Asked, parsed: Parsed) -> Resolution:
-    """The answer to a question, with the drafter's directory in its flags; see `answering.answer`."""
-    return answering.answer(asked, parsed).resolution
 
 
 def refused(error: RefusedError, *, as_json: bool) -> int:

@@ -411,3 +411,19 @@ def test_modes_are_as_ever(site, flags):
 def test_a_command_that_is_no_launch_is_unknown(site, flags):
     done = site.guard(["./launch.sh"])
     assert (done.returncode, "LAUNCH_UNREADABLE" in done.stderr) == (5, True)
+
+
+def test_a_changed_tokenizer_is_drift_where_the_manifest_asks_for_one(site):
+    path = os.path.join(site.target, "tokenizer.json")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write('{"model": 1}')
+    site.publish("3.0", "third", alias="")
+    lock = site.locked(reference="tiny@3.0")
+    assert lock["target"]["tokenizer_sha256"]
+    flags = site.flags()
+    assert site.drift(site.launch(flags)) == []
+    with open(path, "w", encoding="utf-8") as file:
+        file.write('{"model": 2}')
+    assert ("LOCK_TARGET", "refuse") in site.drift(site.launch(flags))
+    os.remove(path)
+    assert ("LOCK_TARGET", "refuse") in site.drift(site.launch(flags))

@@ -155,35 +155,20 @@ def _chain(made: Numbers, wishes: Wishes) -> Numbers:
     return Numbers(steps, made.topk, tokens, (*made.derived, word))
 
 
-def in_force(
-    rules: SpeculativeRules,
-    algorithm: str,
-    recommended: Recommended,
-    wishes: Wishes,
-    chosen: Numbers,
-    speculation: Speculation,
-) -> Numbers:
+def in_force(chosen: Numbers, speculation: Speculation) -> Numbers:
     """The numbers that a launch really gets: what the release would change without asking is stated as it will be.
 
     Args:
-        rules: The release's rules.
-        algorithm: As the launch names it.
-        recommended: The manifest's.
-        wishes: The caller's.
         chosen: The numbers that were stated.
         speculation: The launch with them, as the release runs it.
     """
     reasons = {one.what: one.why for one in speculation.adjustments}
-    changed, told = {}, {}
+    changed, told = {}, []
     for name, value in zip(NAMES, speculation.effective, strict=True):
         stated = getattr(chosen, name)
         if None in {stated, value} or stated == value:
             continue
         changed[name] = value
         why = reasons.get(WHAT[name], "its own rule")
-        told[name] = f"{name.replace('_', ' ')}: {stated} asked for, {value} will be in force: {why}"
-    if changed.get("topk") == 1 and rules.aliases.get(algorithm, algorithm) in rules.chain:
-        # the others follow anew: a chain has steps + 1 tokens
-        again = choose(rules, algorithm, recommended, msgspec.structs.replace(wishes, topk=1))
-        return msgspec.structs.replace(again, derived=(told["topk"], *again.derived))
-    return msgspec.structs.replace(chosen, derived=(*chosen.derived, *told.values()), **changed)
+        told.append(f"{name.replace('_', ' ')}: {stated} asked for, {value} will be in force: {why}")
+    return msgspec.structs.replace(chosen, derived=(*chosen.derived, *told), **changed)

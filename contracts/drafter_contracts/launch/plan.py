@@ -97,7 +97,7 @@ def _first(task: Task, algorithm: str, draft_path: str) -> tuple[Attempt, number
     chosen = numbers.choose(rules, algorithm, recommended, wishes)
     first = launched(chosen)
     for _ in numbers.DESTS:  # one number may follow from another
-        again = numbers.in_force(rules, algorithm, recommended, wishes, chosen, first.situation.serving.speculation)
+        again = numbers.in_force(chosen, first.situation.serving.speculation)
         if again == chosen:
             break
         chosen, first = again, launched(again)

@@ -305,6 +305,18 @@ def test_buffers_that_the_targets_config_sizes_get_room_by_override(bench):
     ]
 
 
+def test_room_in_the_drafters_own_config_is_made_by_flag_or_by_render_as_preferred(bench):
+    manifest, facts = five_taps(bench)
+    facts = msgspec.structs.replace(facts, config=facts.config | {"num_aux_hidden_states": 3})
+    flagged = bench.plan("0.5.23", manifest, facts, target=bench.target("LlamaForCausalLM"))
+    assert (flagged.config, flagged.flags[-1]) == (None, '{"num_aux_hidden_states":5}')
+    rendered = bench.plan(
+        "0.5.23", manifest, facts, target=bench.target("LlamaForCausalLM"), wishes=own(prefer="render")
+    )
+    assert rendered.config["num_aux_hidden_states"] == 5
+    assert "--json-model-override-args" not in rendered.flags
+
+
 def test_a_k_that_was_copied_into_the_recommendation_is_put_right(bench):
     wrong = Recommended(steps=3, topk=1, draft_tokens=4, speculative_tokens=4)
     assert numbers(bench.plan("0.5.12.post1", bench.manifest(recommended=wrong))) == ("4", "1", "5")

@@ -42,6 +42,13 @@ def test_the_key_that_only_sglang_reads_gets_one_beside_it(release):
     assert {k: v for k, v in made.config.items() if k not in {IDS, "eagle_config"}} == FLAT
 
 
+def test_what_the_drafter_says_to_sglang_is_its_own_affair():
+    own = {"eagle_config": {IDS: [3, 11, 21]}}  # another release's numbering, say: never overwritten
+    made = planned("0.33.0", manifest_of([3, 11, 22]), facts_of(FLAT | own, 3))
+    assert (made.config[IDS], made.config["eagle_config"]) == ([3, 11, 22], own["eagle_config"])
+    assert any("stays as it is" in notice for notice in made.notices)
+
+
 def test_a_default_that_one_runner_misses_because_of_the_nested_key_is_rendered():
     config = FLAT | {"eagle_config": {IDS: [1, 15, 28]}}  # boundaries 2, 16, 29: the default of 32 layers
     assert planned("0.18.0", manifest_of([2, 16, 29]), facts_of(config, 3)).config is None

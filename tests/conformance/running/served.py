@@ -48,11 +48,14 @@ class Printed(NamedTuple):
         """Where the engine finds the drafter."""
         return self.flags[self.flags.index("--speculative-draft-model-path") + 1]
 
+    def at(self, directory: str) -> list[str]:
+        """The flags with the drafter in another directory."""
+        return [directory if flag == self.directory else flag for flag in self.flags]
+
     def kept(self) -> dict:
         """The answer without anything of this machine."""
-        flags = ["DRAFTER" if flag == self.directory else flag for flag in self.flags]
         rendered = self.answer["config"] is not None or bool(self.answer["weights"])
-        return {"flags": flags, "rendered": rendered} | ({"order": self.order} if self.order else {})
+        return {"flags": self.at("DRAFTER"), "rendered": rendered} | ({"order": self.order} if self.order else {})
 
 
 class Registry:
@@ -135,6 +138,11 @@ def published(registry: Registry, release: str, name: str) -> tuple[str, str]:
         directory = os.path.join(drafters(whole.RELEASE), slug(name))
         registry.known[called] = registry.publish(directory, called, target, case.boundaries)
     return registry.known[called], target
+
+
+def content(directory: str) -> dict[str, str]:
+    """Every file of a directory and its digest."""
+    return {name: environments.digest_of(os.path.join(directory, name)) for name in sorted(os.listdir(directory))}
 
 
 def slug(name: str) -> str:

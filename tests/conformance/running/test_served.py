@@ -44,16 +44,24 @@ def fed(name, printed):
 
 @pytest.mark.parametrize("prefer", PREFERENCES)
 @pytest.mark.parametrize("release", RELEASES)
-def test_a_release_captures_what_is_recorded_under_the_flags_that_resolve_printed(registry, release, prefer, keep):
-    answers = {}
-    for name in CASES:
+def test_a_release_captures_what_is_recorded_under_the_flags_that_resolve_printed(
+    registry, release, prefer, keep, tmp_path
+):
+    answers, launches = {}, {}
+    for name, case in CASES.items():
         reference, target = served.published(registry, release, name)
         answers[name] = registry.resolve(reference, release, target, prefer)
+        if not answers[name].code:
+            launches[name] = (case, answers[name].flags)
+        if prefer == "render" and not answers[name].code:  # launched where `pull --for` put the same files
+            ready = ("--for", f"sglang=={release}", "--target", target)
+            directory = registry.pull(reference, str(tmp_path / served.slug(name)), *ready)
+            assert served.content(directory) == served.content(answers[name].directory)
+            launches[name] = (case, answers[name].at(directory))
     refused = {
         name: printed.answer["verdict"]["findings"][0]["code"] for name, printed in answers.items() if printed.code
     }
     assert refused == REFUSED[release]
-    launches = {name: (CASES[name], printed.flags) for name, printed in answers.items() if not printed.code}
     seen = served.captured(release, launches)
     kept = {name: {"refused": code} for name, code in refused.items()}
     for name, found in seen.items():
@@ -115,11 +123,11 @@ def test_a_trained_drafter_is_accepted_with_resolves_flags_and_not_as_it_came(
     printed = registry.resolve(reference, release, target, prefer, OPERATOR)
     assert not printed.code, printed.answer
     seen = served.served(target, printed.flags, text[:4])
-    as_it_came = ["DRAFTER" if flag == printed.directory else flag for flag in printed.flags]
+    as_it_came = printed.at(trained[kind])
     if OVERRIDES in as_it_came:
         at = as_it_came.index(OVERRIDES)
         del as_it_came[at : at + 2]
-    wrong = served.served(target, [trained[kind] if flag == "DRAFTER" else flag for flag in as_it_came], text[:4])
+    wrong = served.served(target, as_it_came, text[:4])
     came = wrong.get("accepted") or f"{wrong['error']}: {wrong['text']}"
     keep(
         "accepted", f"{release}, {kind}, {prefer}", printed.kept() | {"accepted": seen["accepted"], "as it came": came}

@@ -126,7 +126,7 @@ def _best(case: Case, sglang: Profile | None) -> _Attempt:
     edited = vllm_config.edited(own.case, sglang)
     if edited.config == case.facts.config and not edited.order:
         return own
-    changed = _judged(msgspec.structs.replace(case, facts=_facts(own.case, edited.config)), edited)
+    changed = _judged(msgspec.structs.replace(case, facts=_facts(own.case, edited.config)), edited, case.facts)
     return changed if changed.good or _rank(changed) < _rank(own) else own
 
 
@@ -149,14 +149,18 @@ def _facts(case: Case, config: dict[str, object]) -> DrafterFacts:
     return msgspec.structs.replace(made, quantization=made.quantization or case.facts.quantization)
 
 
-def _judged(case: Case, edited: vllm_config.Edited | None = None) -> _Attempt:
-    """What every check says of the drafter with this config, its blocks in the order that the render gives them."""
+def _judged(case: Case, edited: vllm_config.Edited | None = None, published: DrafterFacts | None = None) -> _Attempt:
+    """What every check says of the drafter with this config, its blocks in the order that the render gives them.
+
+    Whether a drafter contradicts itself or its manifest is asked of the files as they were published: a render has ids
+    in the numberings of two engines side by side.
+    """
     manifest = reordered(case.manifest, edited.order) if edited is not None else case.manifest
     algorithm = _SHARED.get(case.method, case.method)
     situation = check.assemble(
         serving=ServingConfig(Invocation(()), speculation=Speculation(algorithm, algorithm)),
         engine=case.profile.name,
-        drafter=case.facts,
+        drafter=published or case.facts,
         drafter_name=case.name,
         target=case.target,
         manifest=manifest,

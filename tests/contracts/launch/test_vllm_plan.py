@@ -43,9 +43,9 @@ def test_the_key_that_only_sglang_reads_gets_one_beside_it(release):
 
 
 def test_what_the_drafter_says_to_sglang_is_its_own_affair():
-    own = {"eagle_config": {IDS: [3, 11, 21]}}  # another release's numbering, say: never overwritten
-    made = planned("0.33.0", manifest_of([3, 11, 22]), facts_of(FLAT | own, 3))
-    assert (made.config[IDS], made.config["eagle_config"]) == ([3, 11, 22], own["eagle_config"])
+    own = {"eagle_config": {IDS: [3, 11, 21]}}  # boundaries, as some targets of SGLang want: never overwritten
+    made = planned("0.33.0", manifest_of([3, 11, 21], architecture="DeepseekV3ForCausalLM"), facts_of(FLAT | own, 3))
+    assert (made.config[IDS], made.config["eagle_config"]) == ([3, 11, 21], own["eagle_config"])
     assert any("stays as it is" in notice for notice in made.notices)
 
 

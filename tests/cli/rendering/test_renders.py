@@ -6,6 +6,7 @@ import hashlib
 import json
 import multiprocessing
 import os
+import shutil
 import stat
 import struct
 
@@ -173,7 +174,10 @@ def test_processes_at_once_make_one_directory(root):
 def test_keys_of_a_config_in_any_order_are_one_render():
     source = pulled()
     turned = msgspec.structs.replace(CONFIG, config={"a": {"b": 2, "c": 1}, "z": 1})
-    assert renders.ensure(source, CONFIG) == renders.ensure(source, turned)
+    made = renders.ensure(source, CONFIG)
+    assert renders.ensure(source, turned) == made
+    shutil.rmtree(made.directory)
+    assert renders.ensure(source, turned) == made, "made anew, of the other order"
 
 
 @pytest.mark.parametrize("path", ["config.json", NOTES_NAME, FILE_NAME, "sub/tokenizer.json"])

@@ -292,3 +292,21 @@ def test_json(drafters, tmp_path):
     assert drafters("hook", "shell", "--path", "--print").returncode == 2
     done = drafters("hook", "shell", "--path", variables={"DRAFTERS_CACHE": path})
     assert (done.returncode, "cannot be written" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("name", ["bash", "zsh"])
+def test_a_program_named_by_its_path_is_a_function_for_one_launch_only(yard, name):
+    launch = '"$VENV/bin/python" -m sglang.launch_server "$@"'
+    other = f"{yard.bench.python} -c 1"
+    text = f'{launch} & wait\n({other}; echo inside)\n{other} &\nwait "$!"; echo after'
+    done = yard.run(name, text, yard.bench.right)
+    assert done.stdout == "engine output\ninside\nafter\n", done.stderr[-900:]
+
+
+@pytest.mark.parametrize("name", ["bash", "zsh"])
+def test_a_variable_that_is_not_set_yet_does_no_harm(yard, name):
+    """zsh shows the hook a group as a whole, before anything in it has run."""
+    text = '{ d=$VENV; "$d/bin/python" -m sglang.launch_server "$@"; } | cat'
+    done = yard.run(name, text, yard.bench.right, options=("-u",))
+    assert (done.returncode, done.stdout) == (0, "engine output\n"), done.stderr[-900:]
+    assert "not set" not in done.stderr

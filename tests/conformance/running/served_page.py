@@ -12,7 +12,9 @@ the command for a release and a tiny target (`drafters resolve NAME@1.0.0 --engi
 `--prefer flags` and `--prefer render`), and the release's own parser is given exactly what was printed, after the
 options that a run on a CPU needs. Its ModelRunner then reads the drafter's config, with the overrides where there are
 any, sets the ids and prefills. *Fed* is what came back, by value; where the release concatenates in another order
-than the drafter was trained with, the drafter is rendered, and *order* is how the blocks of its `fc` lie then.
+than the drafter was trained with, the drafter is rendered, and *order* is how the blocks of its `fc` lie then. Where
+a render is preferred, the directory launched is what `drafters pull NAME@1.0.0 --for sglang==RELEASE -o DIR` wrote,
+byte by byte what `resolve` had put into its cache.
 """
 SPECULATING = """\
 The whole engine (0.5.23, all its processes, decoding with EAGLE-3) is started with the printed flags in the same way.

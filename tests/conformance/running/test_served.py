@@ -8,6 +8,7 @@ import environments
 import plan
 import pytest
 import served
+import session
 import whole
 from served_cases import CASES, PREFERENCES, REFUSED, RELEASES, WHOLE, WIDTH
 
@@ -128,7 +129,7 @@ def test_a_trained_drafter_is_accepted_with_resolves_flags_and_not_as_it_came(
         at = as_it_came.index(OVERRIDES)
         del as_it_came[at : at + 2]
     wrong = served.served(target, as_it_came, text[:4])
-    came = wrong.get("accepted") or f"{wrong['error']}: {wrong['text']}"
+    came = wrong.get("accepted") or f"{wrong['error']}: {session.plain(wrong['text'])}"
     keep(
         "accepted", f"{release}, {kind}, {prefer}", printed.kept() | {"accepted": seen["accepted"], "as it came": came}
     )

@@ -121,7 +121,8 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
         if layout is None or self.layout is None:
             return None
         by_rule = self.layout.known_by == "producer rule"
-        return StatedLayout(layout, "manifest", f"{source}: layout", "producer rule" if by_rule else "declared")
+        origin = "manifest" if self.render is None else "render"
+        return StatedLayout(layout, origin, f"{source}: layout", "producer rule" if by_rule else "declared")
 
     def requirements(self, source: str = FILE_NAME) -> Requirements:
         """Everything else that the rules compare."""

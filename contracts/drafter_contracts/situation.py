@@ -22,7 +22,8 @@ class StatedLayout(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         layout: The layout.
-        origin: "manifest", "option" or "config".
+        origin: "manifest", "render" (the manifest of one: its config is written for one release, in that release's
+            numbering), "option" or "config".
         detail: File, option or config key it came from, for the output.
         confidence: Of a config reading (see `checkpoint.facts`); "declared" for an option, and for a manifest that does
             not itself appeal to the producer's rule.

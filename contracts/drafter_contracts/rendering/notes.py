@@ -53,7 +53,7 @@ def notes(manifest: Manifest, wanted: Wanted, files: Sequence[FileRecord]) -> st
         "## Make it again",
         "",
         "```sh",
-        f"drafters pull {name} --for {wanted.engine.replace(' ', '==', 1)} -o DIR",
+        f"drafters pull {name} --for {wanted.engine.replace(' ', '==', 1)} --target TARGET -o DIR",
         "```",
         "",
         "The same version, engine and target give the same bytes. The flags to launch it with: `drafters resolve`.",

@@ -77,7 +77,9 @@ def unstated(s: Situation) -> Outcome:
 
 def differs_from_config(s: Situation) -> Outcome:
     """The stated layout and the config's own reading differ."""
-    if s.stated is None or s.stated.origin == "config" or s.drafter is None or s.drafter.layout.layout is None:
+    if s.stated is None or s.stated.origin in {"config", "render"} or s.drafter is None:
+        return None
+    if s.drafter.layout.layout is None:
         return None
     reading, own = s.drafter.layout, s.drafter.layout.layout
     if same_taps(s.stated.layout.taps, own.taps):

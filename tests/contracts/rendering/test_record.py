@@ -101,7 +101,7 @@ def test_notes_say_of_what_for_which_engine_what_and_why(version, render):
         "- trained on: boundaries 19, 3, 11 (outputs of layers 18, 2, 10)",
         f"- concatenated here as: {FED}; the blocks of `fc` are in this order",
         "- a is set to 1: because",
-        "drafters pull d@1 --for sglang==0.5.23 -o DIR",
+        "drafters pull d@1 --for sglang==0.5.23 --target TARGET -o DIR",
     ):
         assert line in text.splitlines()
     assert f"changed, was `sha256:{record('config.json').sha256}`" in text

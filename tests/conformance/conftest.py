@@ -2,46 +2,23 @@
 
 from __future__ import annotations
 
-import fnmatch
 import functools
 import os
-import subprocess
 import sys
-import tempfile
 
 import pytest
 
 from drafter_contracts.engines.scan.tree import open_tree
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # for compared_releases: files are imported one by one
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # files are imported one by one
 
-CACHE = os.environ.get("DRAFTERS_WHEEL_CACHE") or os.path.expanduser("~/.cache/drafter-registry/wheels")
-
-
-def _cached(release):
-    names = os.listdir(CACHE) if os.path.isdir(CACHE) else []
-    found = sorted(fnmatch.filter(names, f"sglang-{release}-*.whl"))
-    return os.path.join(CACHE, found[0]) if found else ""
+from release_wheels import CACHE, fetched
 
 
 @pytest.fixture(scope="session")
 def wheel():
     """A function from a release to the path of its wheel."""
-
-    def get(release):
-        if not _cached(release):
-            os.makedirs(CACHE, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=CACHE) as folder:  # other processes see whole wheels only
-                command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--quiet"]
-                command += ["--platform", "manylinux_2_34_x86_64", "--python-version", "3.11", "--dest", folder]
-                done = subprocess.run([*command, f"sglang=={release}"], capture_output=True, text=True, check=False)
-                if done.returncode:
-                    pytest.skip(f"the wheel of sglang {release} cannot be downloaded: {done.stderr.strip()[-300:]}")
-                for name in os.listdir(folder):
-                    os.replace(os.path.join(folder, name), os.path.join(CACHE, name))
-        return _cached(release)
-
-    return get
+    return lambda release: fetched(CACHE, "sglang", release, ("manylinux_2_34_x86_64",), "3.11")
 
 
 @pytest.fixture(scope="session")

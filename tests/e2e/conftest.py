@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import subprocess
 import sys
 import time
 
@@ -52,6 +53,21 @@ def main():
 if __name__ == "__main__":
     main()
 """
+
+
+@pytest.fixture(scope="session")
+def runner(command):
+    """A function that runs the real command with variables set, or unset where they are None."""
+
+    def run(*arguments, variables):
+        environment = {k: v for k, v in os.environ.items() if variables.get(k, "") is not None}
+        environment |= {k: v for k, v in variables.items() if v is not None}
+        return subprocess.run(
+            [command, *arguments], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            check=False, timeout=120,
+        )  # fmt: skip
+
+    return run
 
 
 def make_environment(folder: str, release: str) -> str:

@@ -6,7 +6,6 @@ import copy
 import json
 import os
 import shlex
-import subprocess
 
 import msgspec
 import pytest
@@ -75,18 +74,9 @@ class Stored:
 
 
 @pytest.fixture(scope="module")
-def shared(command, tmp_path_factory):
+def shared(runner, tmp_path_factory):
     """One registry for the tests that only read it."""
-
-    def run(*arguments, variables):
-        environment = {k: v for k, v in os.environ.items() if variables.get(k, "") is not None}
-        environment |= {k: v for k, v in variables.items() if v is not None}
-        return subprocess.run(
-            [command, *arguments], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            check=False, timeout=60,
-        )  # fmt: skip
-
-    made = Stored(tmp_path_factory.mktemp("resolve"), run)
+    made = Stored(tmp_path_factory.mktemp("resolve"), runner)
     made.publish()
     return made
 

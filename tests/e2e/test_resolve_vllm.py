@@ -47,18 +47,9 @@ class Stored:
 
 
 @pytest.fixture(scope="module")
-def shared(command, tmp_path_factory):
+def shared(runner, tmp_path_factory):
     """One registry for all tests."""
-
-    def run(*arguments, variables):
-        environment = {k: v for k, v in os.environ.items() if variables.get(k, "") is not None}
-        environment |= {k: v for k, v in variables.items() if v is not None}
-        return subprocess.run(
-            [command, *arguments], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            check=False, timeout=120,
-        )  # fmt: skip
-
-    made = Stored(tmp_path_factory.mktemp("vllm"), run)
+    made = Stored(tmp_path_factory.mktemp("vllm"), runner)
     made.publish()
     return made
 

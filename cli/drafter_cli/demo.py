@@ -271,7 +271,7 @@ def silent_steps(stage: Stage, teller: Teller) -> Verdict:
 
 
 def registry(stage: Stage, teller: Teller) -> bool:
-    """Step 5: the same drafter from a registry: published once, resolved for any release, or refused."""
+    """Step 5: the same drafter from a registry: published once, resolved for any release, or refused; locked."""
     teller.chapter("5. Published to a registry over HTTP, and resolved from it")
     drafter = write_small_drafter("drafter-to-publish", ids=TRAINED_OUTPUT_IDS)
     return registry_story(stage.target(KIMI), stage.target(DEEPSEEK), drafter, teller.asked)

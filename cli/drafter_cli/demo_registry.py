@@ -52,7 +52,7 @@ class Customer:
 
 
 def registry_story(target: str, text_model: str, drafter: str, tell: Callable[[Asked], None]) -> bool:
-    """Publish over HTTP, resolve for two releases, be refused once.
+    """Publish over HTTP, resolve for two releases, be refused once; then a render, vLLM, and a lock.
 
     Args:
         target: Directory of the target.
@@ -71,6 +71,9 @@ def registry_story(target: str, text_model: str, drafter: str, tell: Callable[[A
         (("resolve", f"{NAME}@prod", "--engine", "sglang==0.5.23", "--target", target), EXIT_OK),
         (("resolve", f"{NAME}@prod", "--engine", "sglang==0.5.9", "--target", text_model), EXIT_OK),
         (("resolve", f"{NAME}@prod", "--engine", "sglang==0.5.9", "--target", target), EXIT_REFUSED),
+        (("resolve", f"{NAME}@prod", "--engine", "sglang==0.5.23", "--target", target, "--prefer", "render"), EXIT_OK),
+        (("resolve", f"{NAME}@prod", "--engine", "vllm==0.33.0", "--target", target), EXIT_OK),
+        (("lock", f"{NAME}@prod", "--engine", "sglang==0.5.23", "--target", target), EXIT_OK),
     )
     with _server("registry") as customer:
         for arguments, expected in questions:

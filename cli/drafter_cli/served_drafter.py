@@ -84,6 +84,8 @@ def difference(judged: str, facts: DrafterFacts | None, serving: ServingConfig, 
         return f"its config.json differs in {', '.join(sorted(keys))}"
     if other.tensors != facts.tensors:
         return "its tensors have other names or shapes"
+    if other.beside:
+        return f"beside its weights lie {', '.join(other.beside)}, which an engine reads too"
     if mine is not None and its is not None and (mine.layout, mine.target) != (its.layout, its.target):
         return "its drafters-manifest.json states another layout or target"
     return ""

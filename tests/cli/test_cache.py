@@ -400,3 +400,14 @@ def test_a_directory_with_a_broken_manifest_is_not_found(root):
     with open(os.path.join(directory, FILE_NAME), "wb") as file:
         file.write(b'{"schema": "other"}')
     assert cache.find_pulled("tiny@1.0") is None
+
+
+@pytest.mark.parametrize("name", ["older.safetensors", "model.safetensors.index.json", "pytorch_model.bin"])
+def test_weights_that_came_into_a_pulled_directory_are_gone_before_it_is_used(name):
+    directory = pull(Registry())
+    whole = content(directory)
+    with open(os.path.join(directory, name), "wb") as file:
+        file.write(b"{}")
+    assert cache.find_pulled("tiny@1.0") is None
+    assert pull(Registry()) == directory
+    assert content(directory) == whole

@@ -16,6 +16,7 @@ import msgspec
 
 from drafter_cli.cache import elsewhere as cache_elsewhere
 from drafter_cli.cache.blobs import Blobs, StoppedError, is_verified, wait_for_lock
+from drafter_cli.cache.placing import strangers
 from drafter_cli.errors import UsageError
 from drafter_contracts.manifest import FILE_NAME, FileRecord, Manifest, canonical, read_manifest
 from drafter_contracts.manifest import digest as digest_of
@@ -166,9 +167,11 @@ def _directory(root: str, name: str, digest: str, files: tuple[FileRecord, ...] 
 
 
 def is_complete(directory: str, files: tuple[FileRecord, ...], manifest: Manifest) -> bool:
-    """Whether a directory holds these files and this manifest, whole and undamaged."""
-    return _content(os.path.join(directory, FILE_NAME)) == canonical(manifest) and all(
-        is_verified(os.path.join(directory, record.path), record.sha256, record.size) for record in files
+    """Whether a directory holds these files and this manifest, whole and undamaged, and no other weights."""
+    return (
+        _content(os.path.join(directory, FILE_NAME)) == canonical(manifest)
+        and all(is_verified(os.path.join(directory, record.path), record.sha256, record.size) for record in files)
+        and not strangers(directory, files)
     )
 
 

@@ -68,11 +68,8 @@ def _absent(directory: str, files: Sequence[FileRecord]) -> list[FileRecord]:
             absent.append(record)
         elif not _has(path, record):
             faults.append(Fault(path, "has other content", expected=f"sha256:{record.sha256[:16]}..."))
-    paths = {record.path for record in files}
-    names = sorted(os.listdir(directory)) if os.path.isdir(directory) else []
-    strangers = [name for name in names if name.endswith(_READ_BY_ENGINES) and name not in paths]
     why = "is not the drafter's, and an engine may read it"
-    faults += [Fault(os.path.join(directory, name), why) for name in strangers]
+    faults += [Fault(os.path.join(directory, name), why) for name in strangers(directory, files)]
     if faults:
         raise ConflictError(
             f"{directory} holds something else; nothing was written",
@@ -80,6 +77,13 @@ def _absent(directory: str, files: Sequence[FileRecord]) -> list[FileRecord]:
             hint="name another directory",
         )
     return absent
+
+
+def strangers(directory: str, files: Sequence[FileRecord]) -> list[str]:
+    """Names of weights in a directory that are not among these files, and that an engine would read."""
+    paths = {record.path for record in files}
+    names = sorted(os.listdir(directory)) if os.path.isdir(directory) else []
+    return [name for name in names if name.endswith(_READ_BY_ENGINES) and name not in paths]
 
 
 def _link_on_the_way(directory: str, path: str) -> str:

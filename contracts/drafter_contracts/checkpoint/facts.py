@@ -163,6 +163,7 @@ class DrafterFacts(msgspec.Struct, frozen=True, omit_defaults=True):
         target_layers: Depth that the layout was read with: the caller's, else the config's; None if neither says it.
         disagreements: Every contradiction found.
         notes: Things worth telling a reader.
+        beside: Weight files in the directory that were not read and that an engine reads too.
     """
 
     path: str
@@ -200,6 +201,7 @@ class DrafterFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     target_layers: int | None = None
     disagreements: tuple[Disagreement, ...] = ()
     notes: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
 
     def tensor(self, *names: str) -> TensorFact | None:
         """The first of the named tensors that is present, or None."""

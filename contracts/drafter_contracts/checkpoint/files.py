@@ -25,6 +25,8 @@ SINGLE = "model.safetensors"
 _PICKLE_ENDINGS = (".bin", ".pt", ".pth", ".ckpt")
 #: Pickles beside the weights that trainers leave behind; they are no weights and no reason to refuse.
 _NOT_WEIGHTS = ("training_args.", "optimizer.", "scheduler.", "rng_state", "trainer_state", "vocab_mapping.")
+#: Mistral's own format. Where it lies beside the single file and nothing else does, engines leave it out.
+_CONSOLIDATED = "consolidated.safetensors"
 _SHOWN = 5
 
 
@@ -36,12 +38,15 @@ class Weights(msgspec.Struct, frozen=True):
         tensors: Of all files, sorted by name.
         metadata: `__metadata__` of all files together (a later shard's value wins).
         notes: What a reader should know about the files.
+        beside: Weight files that were not read and that an engine reads too: those beside the single one, where no
+            index says which count.
     """
 
     kind: str
     tensors: tuple[TensorFact, ...] = ()
     metadata: dict[str, str] = msgspec.field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
 
 
 class _Index(msgspec.Struct):
@@ -68,7 +73,8 @@ def read_weights(directory: str) -> Weights:
         beside = [name for name in names if name.endswith(".safetensors") and name not in shards]
         notes = (f"not read, as {SINGLE} is there: {', '.join(beside)}",) if beside else ()
         kind = "safetensors" if len(shards) == 1 else "sharded safetensors"
-        return Weights(kind, _sorted(tensors.values()), metadata, notes)
+        read_too = () if beside == [_CONSOLIDATED] else tuple(beside)
+        return Weights(kind, _sorted(tensors.values()), metadata, notes, read_too)
     _refuse_other_formats(directory, names)
     return Weights("none")
 

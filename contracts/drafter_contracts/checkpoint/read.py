@@ -60,6 +60,7 @@ def read_drafter(
     return msgspec.structs.replace(
         facts,
         notes=(*facts.notes, *weights.notes),
+        beside=weights.beside,
         quantization=facts.quantization or quantization(ConfigView(stated_elsewhere)),
     )
 

@@ -245,3 +245,12 @@ def test_a_number_that_no_float_holds_is_told_and_not_taken(tmp_path):
     facts = read_drafter(str(tmp_path))
     assert facts.rope_theta is None
     assert any("rope_theta is not a number" in note for note in facts.notes)
+
+
+def test_weights_beside_the_single_file_are_named_where_an_engine_reads_them(tmp_path: Path) -> None:
+    write_skeleton(str(tmp_path), CONFIG, TENSORS)
+    assert read_drafter(str(tmp_path)).beside == ()
+    (tmp_path / "consolidated.safetensors").write_bytes(b"")
+    assert read_drafter(str(tmp_path)).beside == (), "engines leave Mistral's own format out"
+    (tmp_path / "older.safetensors").write_bytes(b"")
+    assert read_drafter(str(tmp_path)).beside == ("consolidated.safetensors", "older.safetensors")

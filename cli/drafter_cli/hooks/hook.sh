@@ -39,34 +39,41 @@ _drafters_present() {
   done
 }
 
+# A program of the system, whatever has become of PATH.
+_drafters_tool() (
+  PATH=${PATH-}:/usr/bin:/bin
+  exec "$@"
+)
+
 # Put the stand-ins of what is on PATH in front of it.
 _drafters_front() {
   _drafters_plain
   _drafters_present @NAMES@
-  _drafters_shims=$_drafters_base/drafters-shims-@DIGEST@-$_drafters_bits
-  [ -x "$_drafters_shims/drafters_launch" ] || _drafters_make || return 1
+  _drafters_place=$_drafters_base/drafters-shims-@DIGEST@-$_drafters_bits
+  [ -x "$_drafters_place/drafters_launch" ] || _drafters_make "$_drafters_place" || return 1
+  _drafters_shims=$_drafters_place
   PATH=$_drafters_shims:$_drafters_path
   export PATH
 }
 
-# Write the stand-ins: whole or not at all.
+# Write the stand-ins ($1: where): whole or not at all.
 _drafters_make() {
-  _drafters_new=$_drafters_shims.new.$$
-  (umask 077 && command mkdir -p "$_drafters_new") || return 1
-  command cat >"$_drafters_new/drafters_launch" <<'DRAFTERS_STAND_IN' || return 1
+  _drafters_new=$1.new.$$
+  (umask 077 && _drafters_tool mkdir -p "$_drafters_new") || return 1
+  _drafters_tool cat >"$_drafters_new/drafters_launch" <<'DRAFTERS_STAND_IN' || return 1
 @STAND_IN@
 DRAFTERS_STAND_IN
-  command chmod 755 "$_drafters_new/drafters_launch" || return 1
+  _drafters_tool chmod 755 "$_drafters_new/drafters_launch" || return 1
   _drafters_rest="$_drafters_names "
   while [ -n "${_drafters_rest# }" ]; do
     _drafters_rest=${_drafters_rest# }
-    command ln -s drafters_launch "$_drafters_new/${_drafters_rest%% *}" || return 1
+    _drafters_tool ln -s drafters_launch "$_drafters_new/${_drafters_rest%% *}" || return 1
     _drafters_rest=${_drafters_rest#* }
   done
   "$_drafters_new/drafters_launch" --self-test || return 1
-  command mv "$_drafters_new" "$_drafters_shims" || return 1
+  _drafters_tool mv "$_drafters_new" "$1" || return 1
   # Where another shell was first, ours came to lie inside.
-  [ ! -d "$_drafters_shims/${_drafters_new##*/}" ] || command rm -rf "${_drafters_shims:?}/${_drafters_new##*/}"
+  [ ! -d "$1/${_drafters_new##*/}" ] || _drafters_tool rm -rf "${1:?}/${_drafters_new##*/}"
 }
 
 # A script ends here after a refusal, with the guard's exit code.
@@ -74,7 +81,7 @@ _drafters_end() {
   [ -z "$_drafters_debug" ] || trap - DEBUG
   _drafters_one=
   [ ! -r "$_drafters_base/ended.$$" ] || IFS= read -r _drafters_one <"$_drafters_base/ended.$$" || :
-  command rm -f "$_drafters_base/ended.$$"
+  _drafters_tool rm -f "$_drafters_base/ended.$$"
   exit "${_drafters_one:-3}"
 }
 
@@ -83,8 +90,8 @@ _drafters_listed() {
   _drafters_list=
   [ -w "$_drafters_base" ] || return 0
   { trap; } >"$_drafters_base/traps.$$"
-  _drafters_list=$(command cat "$_drafters_base/traps.$$")
-  command rm -f "$_drafters_base/traps.$$"
+  _drafters_list=$(_drafters_tool cat "$_drafters_base/traps.$$")
+  _drafters_tool rm -f "$_drafters_base/traps.$$"
 }
 
 # Wait until a launch that was just sent to the background is started or refused.
@@ -92,9 +99,9 @@ _drafters_settle() {
   _drafters_last=${!-}
   _drafters_tries=0
   [ -r "/proc/$$/cmdline" ] || return 0
-  _drafters_one=$(command tr '\0' ' ' <"/proc/$$/cmdline")
+  _drafters_one=$(_drafters_tool tr '\0' ' ' <"/proc/$$/cmdline")
   while [ -n "$_drafters_last" ]; do
-    _drafters_rest=$( (command tr '\0' ' ' <"/proc/$_drafters_last/cmdline") 2>/dev/null) || break
+    _drafters_rest=$( (_drafters_tool tr '\0' ' ' <"/proc/$_drafters_last/cmdline") 2>/dev/null) || break
     case $_drafters_rest in
       */drafters-shims-*) ;;
       "$_drafters_one") # not yet, or a part of this script
@@ -103,7 +110,7 @@ _drafters_settle() {
         ;;
       *) break ;;
     esac
-    command sleep 0.02
+    _drafters_tool sleep 0.02
   done
 }
 
@@ -113,6 +120,7 @@ _drafters_look() {
   _drafters_looked=1
   _drafters_text=$1
   _drafters_keyword=
+  _drafters_paths=
   shift
   case ${SHELLOPTS-} in *posix*) return 0 ;; esac
   while [ -n "$_drafters_text" ]; do
@@ -122,6 +130,7 @@ _drafters_look() {
     case $_drafters_word in
       exec | command | builtin) _drafters_keyword=$_drafters_word ;;
       sglang.* | *launch_server* | serve) return 0 ;;
+      PATH=*) _drafters_paths=1 ;;
       '' | -* | *['()`;|&<>\=?#!*']* | *++* | *@[A-Za-z]* | *'$['* | '~'[!/]*) ;;
       *'{'*'{'* | *'}'*'{'*) ;;
       *\"*\"*\"* | *\'*\'*\'*) ;;
@@ -129,9 +138,9 @@ _drafters_look() {
       *\"* | *\'*) ;;
       *[/~\$]*) _drafters_expand "$_drafters_word" "$@" ;;
       *)
-        # exec would end an interactive shell
-        case "$_drafters_interactive$_drafters_keyword @NAMES@ " in
-          1exec*" $_drafters_word "*) _drafters_define "$_drafters_word" ;;
+        # it is looked for on another PATH; exec would end an interactive shell
+        case "$_drafters_paths,$_drafters_interactive$_drafters_keyword @NAMES@ " in
+          1,*" $_drafters_word "* | ,1exec*" $_drafters_word "*) _drafters_define "$_drafters_word" ;;
         esac
         ;;
     esac
@@ -225,13 +234,13 @@ drafters_unhook() {
     _DRAFTERS_HOOK=${_DRAFTERS_HOOK% }
     [ -n "$_DRAFTERS_HOOK" ] || unset _DRAFTERS_HOOK
   fi
-  unset -f _drafters_plain _drafters_present _drafters_front _drafters_make _drafters_end _drafters_settle
+  unset -f _drafters_plain _drafters_tool _drafters_present _drafters_front _drafters_make _drafters_end _drafters_settle
   unset -f _drafters_look _drafters_expand _drafters_define _drafters_fly _drafters_land _drafters_hook
   unset -f _drafters_traps _drafters_watch _drafters_listed _drafters_before drafters_unhook
-  unset _drafters_base _drafters_bit _drafters_bits _drafters_debug _drafters_flown
+  unset _drafters_base _drafters_bit _drafters_bits _drafters_busy _drafters_debug _drafters_flown
   unset _drafters_interactive _drafters_keyword _drafters_last _drafters_level _drafters_list _drafters_looked _drafters_names
-  unset _drafters_new _drafters_one _drafters_path _drafters_place _drafters_rest _drafters_self _drafters_shims _drafters_text
-  unset _drafters_traced _drafters_traps _drafters_tries _drafters_word
+  unset _drafters_new _drafters_one _drafters_path _drafters_paths _drafters_place _drafters_rest _drafters_self
+  unset _drafters_shims _drafters_text _drafters_traced _drafters_traps _drafters_tries _drafters_word
 }
 
 # A script: who is ended by a refusal, and how.
@@ -260,27 +269,31 @@ _drafters_traps() {
   fi
 }
 
-# Before a command that may be something to look at ($1: its text; then this shell's own arguments).
+# Before a command that may be something to look at ($1: its text; then this shell's own arguments). The subshells that it
+# needs itself are not looked at: each would begin again.
 _drafters_before() {
+  [ "${_drafters_busy:-${BASHPID-}${ZSH_SUBSHELL-}}" = "${BASHPID-}${ZSH_SUBSHELL-}" ] || return 0
+  _drafters_busy=${BASHPID-}${ZSH_SUBSHELL-}
   [ -z "$_drafters_flown" ] || _drafters_land
   if [ -n "$_drafters_looked" ]; then
     [ "${!-}" = "$_drafters_last" ] || _drafters_settle
     _drafters_looked=
   fi
-  case $PATH in "$_drafters_shims":*) ;; *) _drafters_front || : ;; esac
+  case ${PATH-} in '' | "$_drafters_shims":*) ;; *) _drafters_front || : ;; esac
   case $1 in
     *_drafters_*) ;;
-    *sglang* | *launch_server* | [\"\$]* | "exec "[\"\$]* | "command "[\"\$]*) _drafters_look "$@" ;;
+    *sglang* | *launch_server* | [\"\$]* | "exec "[\"\$]* | "command "[\"\$]* | [A-Z]*=*" "[\"\$]*) _drafters_look "$@" ;;
+    *[\&\|!]" "[\"\$]* | *[\&\|!]" "[A-Z]*=*" "[\"\$]*) _drafters_look "$@" ;; # zsh shows all of a list or a pipeline
   esac
-  return 0
+  _drafters_busy=
 }
 
 # bash and zsh: look at each command before it runs, unless somebody else does. What is run each time is short for speed.
 _drafters_watch() {
   if [ -n "${BASH_VERSION-}" ] && [ -z "$(trap -p DEBUG)" ]; then
     _drafters_debug=1
-    trap '[[ $PATH == "${_drafters_shims-}:"* && -z $_drafters_flown$_drafters_looked &&
-      $BASH_COMMAND != @(*sglang*|*launch_server*|[\"\$]*|exec\ [\"\$]*|command\ [\"\$]*) ]] ||
+    trap '[[ ${PATH-} == "${_drafters_shims-}:"* && -z ${_drafters_flown-}${_drafters_looked-}${_drafters_busy-} &&
+      $BASH_COMMAND != @(*sglang*|*launch_server*|[\"\$]*|exec\ [\"\$]*|command\ [\"\$]*|[A-Z]*=*\ [\"\$]*) ]] ||
       if [[ ${_drafters_debug-} ]]; then _drafters_before "$BASH_COMMAND" "$@"; else trap - DEBUG; fi' DEBUG
     case $- in
       *T*) ;;
@@ -288,15 +301,16 @@ _drafters_watch() {
     esac
   elif [ -n "${ZSH_VERSION-}" ] && ! typeset -f TRAPDEBUG >/dev/null; then
     _drafters_debug=1
-    trap '[[ $PATH == "${_drafters_shims-}:"* && -z $_drafters_flown$_drafters_looked &&
-      $ZSH_DEBUG_CMD != (*sglang*|*launch_server*|[\"\$]*|exec\ [\"\$]*|command\ [\"\$]*) ]] ||
+    trap '[[ ${PATH-} == "${_drafters_shims-}:"* && -z ${_drafters_flown-}${_drafters_looked-}${_drafters_busy-} &&
+      $ZSH_DEBUG_CMD != (*sglang*|*launch_server*|[\"\$]*|exec\ [\"\$]*|command\ [\"\$]*|[A-Z]*=*\ [\"\$]*|\
+*[\&\|!]\ [\"\$]*|*[\&\|!]\ [A-Z]*=*\ [\"\$]*) ]] ||
       if [[ -n ${_drafters_debug-} ]]; then _drafters_before "$ZSH_DEBUG_CMD" "$@"; else trap - DEBUG; fi' DEBUG
   fi
 }
 
 _drafters_hook() {
   _drafters_base=${DRAFTERS_CACHE:-${XDG_CACHE_HOME:-${HOME-}/.cache}/drafter-registry}/shell-hook
-  _drafters_debug= _drafters_flown= _drafters_looked= _drafters_traced= _drafters_traps=
+  _drafters_busy= _drafters_debug= _drafters_flown= _drafters_looked= _drafters_traced= _drafters_traps=
   _drafters_keyword= _drafters_last=${!-}
   case $- in *i*) _drafters_interactive=1 ;; *) _drafters_interactive= ;; esac
   if ! _drafters_front; then

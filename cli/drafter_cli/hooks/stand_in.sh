@@ -66,7 +66,7 @@ look_up() {
 }
 
 is_shell() {
-  program=$(readlink "/proc/$1/exe") || return 1
+  program=$(PATH=${PATH-}:/usr/bin:/bin && readlink "/proc/$1/exe") || return 1
   case ${program##*/} in
     sh | bash | bash[-0-9]* | dash | zsh | zsh[-0-9]* | ash | ksh* | mksh | yash | busybox) return 0 ;;
   esac

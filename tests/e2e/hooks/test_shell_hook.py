@@ -310,3 +310,26 @@ def test_a_variable_that_is_not_set_yet_does_no_harm(yard, name):
     done = yard.run(name, text, yard.bench.right, options=("-u",))
     assert (done.returncode, done.stdout) == (0, "engine output\n"), done.stderr[-900:]
     assert "not set" not in done.stderr
+
+
+#: A directory with a program of which there is a stand-in, and none yet.
+NEW = 'mkdir "$FOLDER/new"; cp /bin/true "$FOLDER/new/srun"\n'
+
+
+@pytest.mark.parametrize("change", ['PATH="$FOLDER/new:$PATH"', 'PATH="$FOLDER/new"', "PATH=", "unset PATH"])
+def test_a_script_goes_on_as_before_when_programs_come_and_go(yard, shell, change):
+    """Stand-ins are made while a command is looked at: what makes them is not looked at, or it would never end."""
+    text = f'{NEW}{change}\necho on\n(echo inside)\nsrun\nPATH=/usr/bin:/bin\necho "$(sleep 0; echo last)"'
+    kept = {"DRAFTERS_CACHE": yard.bench.folder}
+    options = ("--kill-after=1", "30", shell, "-u")  # it ends all that they start
+    done = yard.run("timeout", text, yard.bench.right, options=options, variables=kept)
+    assert done.stdout == "on\ninside\nlast\n", done.stderr[-900:]
+    assert "srun" in done.stderr or "$FOLDER" in change
+
+
+@pytest.mark.parametrize("name", ["bash", "zsh"])
+@pytest.mark.parametrize("change", ['PATH="$VENV/bin:$FOLDER/new"', "unset PATH"])
+def test_a_refusal_ends_the_script_also_without_the_system_s_programs(yard, name, change):
+    text = f'{NEW}venv=$VENV\n{change}\n"$venv/bin/python" -m sglang.launch_server "$@"\n: >"$MARKER"'
+    done = yard.run(name, text, yard.bench.wrong, variables={"DRAFTERS_CACHE": yard.bench.folder})
+    assert (done.returncode, yard.bench.started, yard.went_on) == (3, False, False), done.stderr[-900:]

@@ -136,6 +136,7 @@ def test_the_same_gates_let_the_right_launch_serve(registry, start, keep, way):
     answer = json.loads(asked(f"{url}/generate", body, seconds=120) or b"{}")
     assert len(answer["output_ids"]) == 16
     assert answer["meta_info"]["spec_verify_ct"] > 0, "it speculates"
+    assert len(launch.left()) > 1, "an engine's processes are seen while they run"
     launch.end(signal.SIGTERM)
     launch.wait()
     assert guarded.gone(launch), launch.left()

@@ -12,6 +12,7 @@ import pytest
 
 from drafter_cli.cache import blobs as cache_blobs
 from drafter_cli.cache import drafters as cache
+from drafter_cli.cache import placing
 from drafter_cli.errors import UnreachableError, UsageError
 from drafter_contracts.manifest import FILE_NAME, SCHEMA, FileRecord, Manifest, canonical
 from drafter_contracts.manifest import digest as digest_of
@@ -411,3 +412,17 @@ def test_weights_that_came_into_a_pulled_directory_are_gone_before_it_is_used(na
     assert cache.find_pulled("tiny@1.0") is None
     assert pull(Registry()) == directory
     assert content(directory) == whole
+
+
+def test_a_blob_that_was_changed_behind_the_back_of_the_cache_is_fetched_anew_after_a_copy_failed(tmp_path):
+    directory = pull(Registry())
+    path = os.path.join(directory, "model.safetensors")
+    status = os.stat(path)
+    os.chmod(path, 0o644)
+    with open(path, "r+b") as file:
+        file.write(b"other")
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    with pytest.raises(DigestError, match="damaged"):
+        placing.place(directory, str(tmp_path / "mine"), listed().files)
+    placing.place(pull(Registry()), str(tmp_path / "mine"), listed().files)
+    assert (tmp_path / "mine" / "model.safetensors").read_bytes() == BIG

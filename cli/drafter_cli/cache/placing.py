@@ -9,6 +9,7 @@ import errno
 import hashlib
 import os
 
+from drafter_cli.cache.blobs import doubt
 from drafter_cli.errors import UsageError
 from drafter_contracts.manifest import FILE_NAME, FileRecord
 from drafter_registry.errors import ConflictError, DigestError, Fault
@@ -115,6 +116,7 @@ def _copy(source: str, directory: str, record: FileRecord) -> None:
                 hasher.update(data)
                 written.write(data)
         if hasher.hexdigest() != record.sha256:
+            doubt(source)
             raise DigestError(f"{source} is damaged", hint="pull again; it is fetched anew")
         os.replace(partial, path)
     finally:

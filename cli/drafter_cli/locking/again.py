@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 
 from drafter_cli.client.connect import connect
-from drafter_cli.locking.make import make
+from drafter_cli.locking.make import make, require_published
 from drafter_cli.locking.question import ask
 from drafter_cli.resolving.answering import answer
 from drafter_contracts.locking.differences import LockChange, differences
@@ -24,14 +24,16 @@ STATE = "state"
 REFERENCE = "asked.reference"
 
 
-def resolved(question: Question, parsed: Parsed) -> tuple[Lock, Resolution]:
+def resolved(question: Question, parsed: Parsed, *, published: bool = True) -> tuple[Lock, Resolution]:
     """The lock of a question, and the answer that it was made from, its flags with the directory.
 
     Args:
         question: The question.
         parsed: The command line, for which registry.
+        published: Whether to take nothing but files as they were published.
 
     Raises:
+        DigestError: The files are others.
         RefusedError: There are no such flags; with the whole verdict.
         RegistryError: The registry does not give the drafter.
         UsageError: Neither registry nor cache has it, or something that the question names is not there.
@@ -39,7 +41,10 @@ def resolved(question: Question, parsed: Parsed) -> tuple[Lock, Resolution]:
     """
     asking = ask(question, offline=parsed.has("--offline"))
     found = answer(asking.asked, parsed)
-    return make(asking, found), found.resolution
+    lock = make(asking, found)
+    if published:
+        require_published(lock, found)
+    return lock, found.resolution
 
 
 def changes_now(lock: Lock, parsed: Parsed) -> tuple[LockChange, ...]:
@@ -51,7 +56,7 @@ def changes_now(lock: Lock, parsed: Parsed) -> tuple[LockChange, ...]:
     """
     state = () if parsed.has("--offline") else _state(lock, parsed)
     try:
-        now, _ = resolved(lock.asked, parsed)
+        now, _ = resolved(lock.asked, parsed, published=False)  # other files are a difference
     except NotFoundError as error:
         if not state:  # the version is there, and what was asked for is not: an alias that was removed
             raise

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+
+from drafter_cli.cache.blobs import doubt
 from drafter_cli.locking.directory import digests
 from drafter_cli.locking.here import engine_of, tool
 from drafter_cli.resolving.answering import wanted
@@ -17,6 +21,8 @@ from drafter_contracts.locking.document import (
     locked_verdict,
     sealed,
 )
+from drafter_contracts.manifest import FILE_NAME, canonical
+from drafter_registry.errors import DigestError, Fault
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,6 +65,35 @@ def make(asking: Asking, answer: Answer) -> Lock:
         verdict=locked_verdict(resolution.verdict),
     )
     return sealed(lock)
+
+
+def require_published(lock: Lock, answer: Answer) -> None:
+    """Refuse to lock files that are not those of the version, or of its render.
+
+    Args:
+        lock: Made of what lies in the directory now.
+        answer: What it was made of.
+
+    Raises:
+        DigestError: They are not; names all of them.
+    """
+    manifest = answer.render.manifest if answer.render is not None else answer.resolution.manifest
+    listed = {file.path: file.sha256 for file in manifest.files} if manifest is not None else {}
+    listed[FILE_NAME] = hashlib.sha256(canonical(manifest)).hexdigest() if manifest is not None else ""
+    faults = []
+    for path in sorted({*listed, *lock.drafter.files}):
+        expected, actual = listed.get(path, ""), lock.drafter.files.get(path, "")
+        if expected != actual:
+            place = os.path.join(answer.directory, *path.split("/"))
+            told = [f"sha256:{one}" if one else "no such file" for one in (expected, actual)]
+            faults.append(Fault(place, "is not as it was published", *told))
+            doubt(place)
+    if faults:
+        raise DigestError(
+            f"{answer.directory} does not hold what was published as {lock.name}",
+            faults=tuple(faults),
+            hint="lock it again: what is damaged is fetched anew; or remove what does not belong there",
+        )
 
 
 def _render(resolution: Resolution) -> LockedRender | None:

@@ -243,3 +243,39 @@ def test_what_makes_no_sense_is_a_usage_error(site, argv):
     site.locked()
     done = site.run(*argv)
     assert done.returncode == 2, done.stdout
+
+
+def tampered(path):
+    """Change the last bytes of a file of the cache, and hide it: its modification time stays what it was."""
+    status = os.stat(path)
+    os.chmod(path, 0o644)
+    with open(path, "r+b") as file:
+        file.seek(-16, os.SEEK_END)
+        file.write(b"other weights, 16")
+        file.truncate(status.st_size)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+@pytest.mark.parametrize("more", [(), ("--prefer", "render")])
+def test_files_that_are_not_as_published_are_not_locked_and_fetched_anew(site, more):
+    locked = site.locked(*more)
+    directory = site.flags()[3]
+    tampered(os.path.join(directory, "model.safetensors"))
+    os.remove(site.file)
+    done = site.lock(*more)
+    assert done.returncode == 7, done.stderr
+    assert "model.safetensors" in done.stderr
+    assert not os.path.exists(site.file)
+    assert site.locked(*more) == locked
+
+
+def test_an_update_takes_no_files_that_are_not_as_published(site):
+    site.locked()
+    with open(site.file, "rb") as file:
+        before = file.read()
+    tampered(os.path.join(site.flags()[3], "model.safetensors"))
+    assert site.run("lock", "--check").returncode == 3
+    done = site.run("lock", "--update")
+    assert done.returncode == 7, done.stderr
+    with open(site.file, "rb") as file:
+        assert file.read() == before

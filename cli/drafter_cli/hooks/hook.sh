@@ -67,11 +67,11 @@ DRAFTERS_STAND_IN
   _drafters_rest="$_drafters_names "
   while [ -n "${_drafters_rest# }" ]; do
     _drafters_rest=${_drafters_rest# }
-    _drafters_tool ln -s drafters_launch "$_drafters_new/${_drafters_rest%% *}" || return 1
+    _drafters_tool ln -sf drafters_launch "$_drafters_new/${_drafters_rest%% *}" || return 1
     _drafters_rest=${_drafters_rest#* }
   done
   "$_drafters_new/drafters_launch" --self-test || return 1
-  _drafters_tool mv "$_drafters_new" "$1" || return 1
+  _drafters_tool mv "$_drafters_new" "$1" 2>/dev/null || [ -x "$1/drafters_launch" ] || return 1
   # Where another shell was first, ours came to lie inside.
   [ ! -d "$1/${_drafters_new##*/}" ] || _drafters_tool rm -rf "${1:?}/${_drafters_new##*/}"
 }
@@ -122,6 +122,7 @@ _drafters_look() {
   _drafters_keyword=
   _drafters_paths=
   shift
+  [ -x "$_drafters_shims/drafters_launch" ] || _drafters_front || : # somebody may have cleared the cache
   case ${SHELLOPTS-} in *posix*) return 0 ;; esac
   while [ -n "$_drafters_text" ]; do
     _drafters_word=${_drafters_text%%[[:space:]]*}

@@ -333,3 +333,12 @@ def test_a_refusal_ends_the_script_also_without_the_system_s_programs(yard, name
     text = f'{NEW}venv=$VENV\n{change}\n"$venv/bin/python" -m sglang.launch_server "$@"\n: >"$MARKER"'
     done = yard.run(name, text, yard.bench.wrong, variables={"DRAFTERS_CACHE": yard.bench.folder})
     assert (done.returncode, yard.bench.started, yard.went_on) == (3, False, False), done.stderr[-900:]
+
+
+@pytest.mark.parametrize("name", ["bash", "zsh"])
+@pytest.mark.parametrize("launch", [LAUNCH, f"nohup {LAUNCH}", '"$VENV/bin/python" -m sglang.launch_server "$@"'])
+def test_a_cache_that_was_cleared_meanwhile_is_filled_again(yard, name, launch):
+    text = f'rm -rf "$DRAFTERS_CACHE/shell-hook"\n{launch}\n: >"$MARKER"'
+    kept = {"DRAFTERS_CACHE": os.path.join(yard.bench.folder, "kept")}
+    done = yard.run(name, text, yard.bench.wrong, variables=kept)
+    assert (done.returncode, yard.bench.started, yard.went_on) == (3, False, False), done.stderr[-900:]

@@ -28,7 +28,7 @@ help:
 	@echo 'make bench-registry   publishing and resolving, beside cp and a bare endpoint (MLFLOW_PYTHON=... to compare with MLflow)'
 	@echo 'make profiles   derive the shipped engine profiles again from the released wheels'
 	@echo 'make vllm-profiles   the same for vLLM, from the wheels that are in the cache'
-	@echo 'make conformance   run real releases on the CPU and keep what they did (an hour; docs/conformance.md)'
+	@echo 'make conformance   run real releases on the CPU and keep what they did (an hour and a half; docs/conformance.md)'
 	@echo 'make rescan     derive all shipped profiles again from their releases and compare (half an hour)'
 	@echo 'make docs       write the pages that are generated from the code'
 	@echo 'make clean      remove everything that is not in version control but .venv'

@@ -94,7 +94,7 @@ def _by_option(
     if reading.ids:
         stated = StatedIds(key=reading.key, values=reading.ids, numbering=reading.numbering, producer=producer)
     else:
-        name = option.partition(" ")[0]
+        name = statement.option.partition(" ")[0]
         ids = tuple(b - 1 for b in boundaries) if name == "--output-ids" else boundaries
         numbering = "output ids" if name == "--output-ids" else "boundaries"
         stated = StatedIds(key=name, values=ids, numbering=numbering, producer=producer)

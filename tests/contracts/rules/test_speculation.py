@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from drafter_contracts.engines.store import load_profile
 from drafter_contracts.manifest import DraftRecord, Manifest, Recommended
 from drafter_contracts.serving.launch import Adjustment, ArgumentProblem, Arguments
 from drafter_contracts.verdict import NOTE, REFUSE, UNKNOWN, WARN
@@ -41,6 +42,14 @@ def test_a_partial_triple_is_refused_with_what_is_missing(scene):
     assert found.severity == REFUSE
     assert "steps 1 given and topk, draft tokens left out" in found.message
     assert "Give all three" in found.remedy
+
+
+def test_numbers_that_a_block_drafter_cannot_have_are_to_be_left_out(scene):
+    scene.edit("speculation", algorithm="DSPARK", stated=(None, None, 16), failure="ValueError")
+    scene.edit("profile", launch=load_profile("sglang", "0.5.23").launch)
+    assert "Leave" in scene.finding("SPECULATION_FAILS").remedy
+    scene.edit("speculation", stated=(None,) * 3)
+    assert scene.finding("SPECULATION_FAILS").remedy == "Change the arguments named."
 
 
 def test_a_silent_change_of_a_stated_number_warns_and_a_choice_is_noted(scene):

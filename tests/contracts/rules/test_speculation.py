@@ -46,7 +46,7 @@ def test_a_partial_triple_is_refused_with_what_is_missing(scene):
 
 def test_numbers_that_a_block_drafter_cannot_have_are_to_be_left_out(scene):
     scene.edit("speculation", algorithm="DSPARK", stated=(None, None, 16), failure="ValueError")
-    scene.edit("profile", launch=load_profile("sglang", "0.5.23").launch)
+    scene.launch = load_profile("sglang", "0.5.23").launch
     assert "Leave" in scene.finding("SPECULATION_FAILS").remedy
     scene.edit("speculation", stated=(None,) * 3)
     assert scene.finding("SPECULATION_FAILS").remedy == "Change the arguments named."
@@ -165,3 +165,12 @@ def test_an_option_without_effect_is_said(scene):
         ignored={"enable_beta_spec": "removed"}, spelled={"enable_beta_spec": "--enable-beta-spec"}
     )
     assert "does nothing with --enable-beta-spec" in scene.finding("ARGUMENT_IGNORED").message
+
+
+def test_a_tree_without_a_number_of_tokens_fails_once_it_drafts(scene):
+    scene.edit("speculation", stated=(3, 4, None), effective=(3, 4, None))
+    assert scene.codes() == {"SPECULATION_FAILS": REFUSE}
+    scene.edit("speculation", effective=(3, 4, None), unknown="a plugin chooses")
+    assert "SPECULATION_FAILS" not in scene.codes()
+    scene.edit("speculation", effective=(None, 4, None), unknown="")
+    assert "SPECULATION_FAILS" not in scene.codes()

@@ -222,7 +222,7 @@ def decode(data: bytes, *, where: str = FILE_NAME) -> Lock:
     found = seal_of(lock)
     if lock.seal != found:
         raise LockError(
-            "was changed after it was written: its content has another digest",
+            "was changed after it was written, its content has another digest: take the file as it was, or lock again",
             where=f"{where}: seal",
             expected=lock.seal or "a seal",
             actual=found,

@@ -61,8 +61,19 @@ def engine_drift(lock: Lock, seen: Seen) -> Outcome:
     if lock.engine.same(seen.engine):
         return ()
     message = f"{lock.name} is locked for {expected}, and this launch starts {_engine(seen.engine)}"
-    remedy = f"Install {lock.engine_name}. {AGAIN}"
+    remedy = f"Install {lock.engine_name}. {_again(lock, seen.engine)}"
     return (Finding(codes.ENGINE, REFUSE, message, expected, _engine(seen.engine), remedy=remedy),)
+
+
+def _again(lock: Lock, engine: LockedEngine) -> str:
+    """What takes another engine: asking again for one that was named gives that one again."""
+    if not lock.asked.engine:
+        return AGAIN
+    option = f"{engine.name}=={engine.release}" if engine.known_by == PUBLISHED else "the engine's own path"
+    return (
+        f"If that is meant, lock it anew and review what changes: `drafters lock {lock.asked.reference}` with --engine "
+        f"{option} (`--update` would ask for {lock.asked.engine} again)."
+    )
 
 
 def _engine(engine: LockedEngine) -> str:

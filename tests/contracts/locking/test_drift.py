@@ -95,6 +95,24 @@ def test_each_drift_has_expected_actual_and_remedy(drift, seen, severity, expect
     assert "tiny@1.0" in finding.message or "drafter-registry" in finding.message
 
 
+@pytest.mark.parametrize(
+    ("asked", "engine", "told"),
+    [
+        ("", {"release": "0.5.10"}, "`drafters lock --update`"),
+        (
+            "sglang==0.5.9",
+            {"release": "0.5.10"},
+            "--engine sglang==0.5.10 (`--update` would ask for sglang==0.5.9 again)",
+        ),
+        ("sglang==0.5.9", {"known_by": "files", "digest": f"sha256:{B}"}, "--engine the engine's own path"),
+    ],
+)
+def test_another_engine_is_taken_by_what_would_take_it(asked, engine, told):
+    lock = replace(LOCK, asked=replace(LOCK.asked, engine=asked))
+    (finding,) = engine_drift(lock, replace(SEEN, engine=replace(ENGINE, **engine)))
+    assert told in finding.remedy
+
+
 def test_config_and_tokenizer_are_two_findings_and_files_one_each():
     both = replace(SEEN, config_sha256=B, tokenizer_sha256=A)
     assert severities(target_drift(LOCK, both)) == [REFUSE, REFUSE]

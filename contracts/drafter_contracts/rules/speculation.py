@@ -133,6 +133,25 @@ def _right_numbers(s: Situation, *, partial: bool) -> str:
     return f"Give all three of {_FLAGS}." if partial else "Change the arguments named."
 
 
+def _unset_tokens(s: Situation) -> tuple[Finding, ...]:
+    """Steps and branches of a tree, and nothing that says or sets how many of its tokens are verified."""
+    speculation = s.serving.speculation
+    steps, topk, tokens = speculation.effective
+    if speculation.algorithm not in _TREES or speculation.unknown or None in {steps, topk} or tokens is not None:
+        return ()
+    return (
+        Finding(
+            "SPECULATION_FAILS",
+            REFUSE,
+            f"{engine(s)} sets no number of draft tokens for topk {topk}, and fails without one once it drafts",
+            expected=f"all of {_FLAGS}",
+            actual=f"steps {steps}, topk {topk}",
+            source="organize_draft_results of the release keeps the best draft_tokens - 1 candidates",
+            remedy=f"Give {_TOKENS}, too.",
+        ),
+    )
+
+
 def adjusted(s: Situation) -> Outcome:
     """What the release changes silently is said."""
     speculation = s.serving.speculation

@@ -83,7 +83,8 @@ def require_compatible(
     try:
         verdict = _judged(launch, _request(drafter, engine, target, output_ids, manifest))
     except (UsageError, ContractsError) as error:
-        if chosen == ENFORCE:
+        if chosen == ENFORCE:  # a traceback shows the message alone: the note says which value, and what to do
+            error.add_note(error.diagnostics() if isinstance(error, ContractsError) else error.hint)
             raise
         from drafter_cli.main import report
 
@@ -114,8 +115,8 @@ def _request(
     """
     from drafter_cli.gate_options import Request, is_path, release
 
-    if output_ids is not None and (not output_ids or min(output_ids) < -1):
-        raise UsageError(f"output_ids is {list(output_ids)}", "whole numbers from -1 (the embedding) on")
+    if output_ids is not None and not (output_ids and all(type(one) is int and one >= -1 for one in output_ids)):
+        raise UsageError(f"output_ids is {output_ids!r}", "whole numbers from -1 (the embedding) on")
     path = engine if engine and is_path(engine) else ""
     return Request(
         launch=(),

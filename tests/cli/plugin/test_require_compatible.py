@@ -170,6 +170,15 @@ def test_a_value_that_decides_must_be_one_of_its_options(files, name, value, exp
         require_compatible(keywords(files, "right") | {name: value}, engine=ENGINE)
     assert (wrong.value.where, wrong.value.expected) == (name, expected)
     assert repr(value) in wrong.value.actual
+    (told,) = wrong.value.__notes__
+    assert f"{name}: " in told, "the message alone, which is what a traceback shows, does not say which value"
+
+
+@pytest.mark.parametrize("ids", ["2,30,58", ["2"], [2.0], [True], [-2], []])
+def test_ids_that_are_none_are_a_usage_error(files, ids):
+    with pytest.raises(UsageError, match="output_ids is ") as wrong:
+        require_compatible(keywords(files, "right"), engine=ENGINE, output_ids=ids)
+    assert wrong.value.__notes__ == ["whole numbers from -1 (the embedding) on"]
 
 
 @pytest.mark.parametrize("launch", ["python -m sglang.launch_server", 3, None, [1, 2], [], object(), DataArgs])

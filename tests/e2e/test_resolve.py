@@ -318,3 +318,18 @@ def test_check_and_guard_take_a_reference(stored, bench):
     started = stored("guard", "kimi-eagle3@1.0.0", *engine, "--", *launch, **bench.variables())
     assert started.returncode == 0, started.stderr
     assert bench.started
+
+
+def test_the_model_path_of_the_launch_is_the_target_that_is_judged(stored, tmp_path):
+    other = write_target(str(tmp_path / "other"))
+    with open(os.path.join(other, "config.json"), encoding="utf-8") as file:
+        config = json.load(file)
+    config["text_config"]["num_hidden_layers"] = 27
+    with open(os.path.join(other, "config.json"), "w", encoding="utf-8") as file:
+        json.dump(config, file)
+    done = stored.resolve("--json", "--", "--model-path", other)
+    assert done.returncode == 3
+    assert "TARGET_DEPTH" in [one["code"] for one in json.loads(done.stdout)["verdict"]["findings"]]
+    done = stored.resolve("--json", "--target", stored.target, "--", "--model-path", other)
+    assert done.returncode == 3
+    assert "OPTION_CONTRADICTS" in [one["code"] for one in json.loads(done.stdout)["verdict"]["findings"]]

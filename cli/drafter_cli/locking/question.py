@@ -10,16 +10,13 @@ from drafter_cli.commandline import Parsed
 from drafter_cli.errors import UsageError
 from drafter_cli.gate_options import Request, is_path, release
 from drafter_cli.launched_engine import ENGINE, read_engine
-from drafter_cli.resolving.request import Asked, read
+from drafter_cli.resolving.request import Asked, launched_target, read
 from drafter_contracts.locking.document import Question
 from drafter_contracts.serving.invocation import SERVE, read_invocation
-from drafter_contracts.serving.parse import parse_arguments
 from drafter_contracts.serving.read import serve_arguments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from drafter_cli.launched_engine import Engine
     from drafter_contracts.engines.profile import Profile
     from drafter_contracts.serving.launch import Invocation
@@ -97,7 +94,7 @@ def ask(
     options, target = tuple(launch), question.target
     if invocation is not None:
         options = _options(invocation, engine.profile if engine is not None else None)
-        target = target or _target(options, engine)
+        target = target or launched_target(options, engine)
     values = {name: str(getattr(question, field)) for name, field in FIELDS.items() if getattr(question, field)}
     values |= {"--target": target} if target else {}
     values |= {"--offline": ""} if offline else {}
@@ -134,11 +131,3 @@ def _options(invocation: Invocation, profile: Profile | None) -> tuple[str, ...]
     if invocation.entry != SERVE or profile is None:
         return invocation.arguments
     return tuple(serve_arguments(profile.launch.serve, invocation.arguments)[0])
-
-
-def _target(options: Sequence[str], engine: Engine | None) -> str:
-    """The launch's model path, or ""."""
-    if engine is None or engine.profile is None:
-        return ""
-    value = parse_arguments(engine.profile.launch.flags, options).values.get("model_path")
-    return value if isinstance(value, str) else ""

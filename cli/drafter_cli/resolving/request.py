@@ -17,12 +17,15 @@ from drafter_contracts.engines.store import load_profile
 from drafter_contracts.errors import UnknownReleaseError
 from drafter_contracts.launch.plan_records import FLAGS, RENDER, Wishes
 from drafter_contracts.serving.invocation import read_invocation
+from drafter_contracts.serving.parse import parse_arguments
 from drafter_contracts.serving.target import read_target, target_from_config
 from drafter_registry.documents import ResolveRequest
 from drafter_registry.names import read_reference
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from drafter_cli.commandline import Parsed
     from drafter_contracts.manifest import Manifest
     from drafter_contracts.serving.launch import TargetFacts
@@ -112,9 +115,10 @@ def read(parsed: Parsed, engine: Engine | None = None) -> Asked:
     shape = JSON_FORMAT if parsed.has("--json") else parsed.value("--format") or ARGS
     if parsed.has("--json") and parsed.value("--format") not in ("", JSON_FORMAT):
         raise UsageError("--json and --format name two formats", "give one of them")
-    if parsed.value("--target") and os.path.sep in parsed.value("--target") and parsed.has("--target-config"):
-        _check_same(parsed.value("--target"))
     engine = engine or named_engine(parsed.value("--engine"))
+    target = parsed.value("--target") or launched_target(parsed.launch or (), engine)
+    if os.path.sep in target and parsed.has("--target-config"):
+        _check_same(target)
     wishes = Wishes(
         _number(parsed, "--steps"),
         _number(parsed, "--topk"),
@@ -130,13 +134,21 @@ def read(parsed: Parsed, engine: Engine | None = None) -> Asked:
         engine=engine,
         published=_is_published(engine),
         wishes=wishes,
-        target=parsed.value("--target"),
+        target=target,
         target_config=parsed.value("--target-config"),
         draft_path=draft_path,
         pull=not parsed.has("--no-pull") and not draft_path,
         offline=parsed.has("--offline"),
         shape=shape,
     )
+
+
+def launched_target(options: Sequence[str], engine: Engine | None) -> str:
+    """The model path among options of a launch, or ""."""
+    if engine is None or engine.profile is None:
+        return ""
+    value = parse_arguments(engine.profile.launch.flags, options).values.get("model_path")
+    return value if isinstance(value, str) else ""
 
 
 def _check_same(target: str) -> None:

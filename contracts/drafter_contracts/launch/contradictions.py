@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import posixpath
+
 import msgspec
 
 from drafter_contracts.launch import options
 from drafter_contracts.launch.algorithm import method_of
 from drafter_contracts.launch.plan_records import PATH_PLACEHOLDER
 from drafter_contracts.serving.adjust import graph_switch
-from drafter_contracts.serving.read import OVERRIDES
+from drafter_contracts.serving.read import BAD_OVERRIDE, OVERRIDES
 from drafter_contracts.situation import Contradiction
 
 TYPE_CHECKING = False
@@ -28,7 +30,21 @@ def contradictions(task: Task, attempt: Attempt) -> tuple[Contradiction, ...]:
         task: What the plan is made of.
         attempt: Flags as they would be given out, after the operator's own.
     """
-    return (*_decided(task, attempt), *_graphs(task, attempt), *_overrides(task, attempt))
+    return (
+        *_target(task),
+        *_decided(task, attempt),
+        *_graphs(task, attempt),
+        *_unreadable(task, attempt),
+        *_overrides(task, attempt),
+    )
+
+
+def _target(task: Task) -> Iterator[Contradiction]:
+    """Another target than the one that is judged."""
+    stated, judged = task.operator.serving.target_path, task.target.path or options.NO_NAME
+    if posixpath.normpath(stated) != posixpath.normpath(judged):
+        why = f"what is judged is {judged}, and whether {stated} is the same is not known here"
+        yield _one(task, options.TARGET, judged, why, f"Name it the same in both: --target {stated}.")
 
 
 def _decided(task: Task, attempt: Attempt) -> Iterator[Contradiction]:
@@ -67,6 +83,15 @@ def _graphs(task: Task, attempt: Attempt) -> Iterator[Contradiction]:
         if task.operator.given(dest):
             remedy = "Leave it out, or use a release whose graphs capture the layers that the drafter states."
             yield Contradiction(task.operator.spelled(dest), "no CUDA graphs", why, remedy)
+
+
+def _unreadable(task: Task, attempt: Attempt) -> Iterator[Contradiction]:
+    """An override that no release can read, where one is made: that would stand for it."""
+    made = options.split(task.profile, attempt.flags).get(OVERRIDES)
+    for problem in task.operator.serving.arguments.problems if made is not None else ():
+        if problem.kind == BAD_OVERRIDE:
+            stated, why = f"{problem.flag} {problem.value}", f"it cannot be read as {problem.expected}"
+            yield Contradiction(stated, " ".join(made or ()), why, "Correct it, or leave it out.")
 
 
 def _overrides(task: Task, attempt: Attempt) -> Iterator[Contradiction]:

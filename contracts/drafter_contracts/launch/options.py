@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 ALGORITHM = "speculative_algorithm"
 DRAFT_PATH = "speculative_draft_model_path"
 REVISION = "speculative_draft_model_revision"
+TARGET = "model_path"
 _HUB = "hf://"
 #: What stands for the target where nobody names it: the option is required.
 NO_NAME = "TARGET"

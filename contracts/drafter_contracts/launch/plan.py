@@ -71,6 +71,8 @@ def plan(  # noqa: PLR0913 - one keyword per thing that decides
     known = target if target is not None else target_of_record(manifest.target)
     called = name or f"{manifest.name} {manifest.version}".strip() or facts.path
     operator = read(profile, wishes, known.path)
+    if is_believed(known) and known.path == manifest.target.model:  # the launch alone names it otherwise
+        known = msgspec.structs.replace(known, path=operator.serving.target_path)
     task = Task(manifest, facts, profile, known, advisories, called, operator)
     method = method_of(manifest, facts)
     algorithm, served = algorithm_for(profile, method)
@@ -136,13 +138,12 @@ def _uncontradicted(task: Task, best: Attempt) -> Attempt:
 
 def _finished(task: Task, best: Attempt, chosen: numbers.Numbers, others: Others | None) -> Plan:
     """The answer: flags only where the check lets them pass."""
-    speculation = best.situation.serving.speculation
     if not best.good:
         missing = tuple(options.spelled(task.profile, numbers.DESTS[name]) for name in chosen.missing)
         return Plan(
             task.profile.name,
             _with_others(best, others),
-            missing=missing if speculation.failure else (),
+            missing=missing if any(one.code == "SPECULATION_FAILS" for one in best.verdict.findings) else (),
             notices=_notices(task, best, chosen),
         )
     return Plan(

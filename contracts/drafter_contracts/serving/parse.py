@@ -163,7 +163,8 @@ class _Reader:
     def unknown(self, option: _Option, following: Sequence[str]) -> None:
         """An option that the release does not know."""
         value = option.explicit if option.explicit is not None else " ".join(following)
-        self.problem("unknown_flag", option.written, value, "", nearest_name(option.written, self.names))
+        nearest = nearest_name(option.written, self.names) if len(self.problems) < _SUGGESTED else ""
+        self.problem("unknown_flag", option.written, value, "", nearest)
 
     def apply(self, flag: Flag, name: str, written: str, texts: list[str], index: int) -> None:
         """Convert, check and store."""
@@ -216,6 +217,8 @@ class _Reader:
 
 
 _REFUSED = object()
+#: For so many problems a name that was meant is looked for, which is slow.
+_SUGGESTED = 20
 _KINDS = {
     "int": "an integer",
     "float": "a number",

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from drafter_contracts.engines.profile import Profile
 
 OVERRIDES = "json_model_override_args"
+#: Kind of problem of an override that is none.
+BAD_OVERRIDE = "bad_override"
 MODEL_TYPE = "--model-type"
 #: The server of language models, and "decide by the model".
 LANGUAGE_MODELS = ("llm", "auto")
@@ -81,9 +83,9 @@ def _overrides(arguments: Arguments) -> tuple[dict[str, object], ArgumentProblem
     try:
         value = convert("json", text)
     except ValueError as error:
-        return {}, ArgumentProblem("bad_override", flag, text, f"JSON ({error})")
+        return {}, ArgumentProblem(BAD_OVERRIDE, flag, text, f"JSON ({error})")
     if not isinstance(value, dict):
-        return {}, ArgumentProblem("bad_override", flag, text, "a JSON object")
+        return {}, ArgumentProblem(BAD_OVERRIDE, flag, text, "a JSON object")
     return value, None
 
 

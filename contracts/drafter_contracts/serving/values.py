@@ -24,11 +24,14 @@ def _json(text: str) -> object:
     import msgspec
 
     try:
-        return msgspec.json.decode(text)
-    except msgspec.DecodeError:
-        from json import loads
+        try:
+            return msgspec.json.decode(text)
+        except msgspec.DecodeError:
+            from json import loads
 
-        return loads(text)
+            return loads(text)
+    except RecursionError:  # `json.loads` of a release raises it, too
+        raise ValueError("nested too deeply") from None
 
 
 def _strict_json(text: str) -> object:
@@ -37,7 +40,7 @@ def _strict_json(text: str) -> object:
 
     try:
         return msgspec.json.decode(text)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise ValueError(str(error)) from None
 
 

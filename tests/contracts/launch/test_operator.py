@@ -9,11 +9,14 @@ from drafter_contracts.checkpoint.facts import TensorFact
 from drafter_contracts.checkpoint.facts_from import drafter_facts
 from drafter_contracts.errors import LaunchError
 from drafter_contracts.launch.plan_records import PATH_PLACEHOLDER, Wishes
+from drafter_contracts.launch.target_facts import target_of_record
 from drafter_contracts.manifest import Provenance, Recommended
 
 COMMIT = "a" * 40
 IDS = "eagle_config.eagle_aux_hidden_state_layer_ids"
 TREE = Recommended(steps=3, topk=4, draft_tokens=8)
+CHAIN = Recommended(steps=3, topk=1)
+OVERRIDES = "--json-model-override-args"
 
 
 def own(*extra, **more):
@@ -377,3 +380,32 @@ def test_another_revision_is_refused(bench):
     made = bench.plan("0.5.23", from_hub(bench), draft_path="org/kimi", wishes=own(option, "main"))
     assert contradictions(made) == [(f"{option} main", f"{option} {COMMIT}")]
     assert bench.plan("0.5.23", from_hub(bench), draft_path="org/kimi", wishes=own(option, COMMIT)).resolved
+
+
+@pytest.mark.parametrize("option", ["--model-path", "--model"])
+def test_another_target_than_the_one_that_is_judged_is_a_contradiction(bench, option):
+    made = bench.plan("0.5.23", target=bench.target(), wishes=own(option, "/models/other"))
+    assert contradictions(made) == [(f"{option} /models/other", "--model-path /models/target")]
+    assert bench.plan("0.5.23", target=bench.target(), wishes=own(option, "/models/target/")).flags
+
+
+def test_a_target_that_is_believed_may_have_any_name_and_no_two(bench):
+    record = bench.manifest().target
+    made = bench.plan("0.5.23", wishes=own("--model-path", "/models/k25"))
+    assert made.flags
+    assert any("believed" in notice for notice in made.notices)
+    named = target_of_record(record, "/models/named")
+    made = bench.plan("0.5.23", target=named, wishes=own("--model-path", "/models/k25"))
+    assert contradictions(made) == [("--model-path /models/k25", "--model-path /models/named")]
+
+
+@pytest.mark.parametrize("text", ["x{", "[1]", '{"a":' * 5000 + "1" + "}" * 5000, "[" * 5000])
+def test_an_override_that_cannot_be_read_is_not_replaced_by_another_in_silence(bench, text):
+    ((stated, _),) = contradictions(bench.plan("0.5.23", facts=bench.facts(None), wishes=own(OVERRIDES, text)))
+    assert stated == f"{OVERRIDES} {text}"
+
+
+def test_a_tree_whose_tokens_nobody_counts_is_refused_with_what_is_missing(bench):
+    made = bench.plan("0.5.23", wishes=own("--speculative-eagle-topk", "4"), manifest=bench.manifest(recommended=CHAIN))
+    assert made.flags == ()
+    assert made.missing == ("--speculative-num-draft-tokens",)

@@ -230,3 +230,9 @@ def test_a_constant_with_choices_takes_one_of_them():
     assert (read.values, read.problems) == ({"new": True}, ())
     assert [problem.kind for problem in parse_arguments(flags, ["--old"]).problems] == ["missing_value"]
     assert [problem.kind for problem in parse_arguments(flags, ["--old=x"]).problems] == ["bad_choice"]
+
+
+def test_names_that_were_meant_are_looked_for_a_few_times_only():
+    """A launch of a hundred thousand words must not cost minutes."""
+    nearest = [problem[3] for problem in problems(*["--tpp-size=8"] * 50) if problem[0] == "unknown_flag"]
+    assert nearest == ["--tp-size"] * 20 + [""] * 30

@@ -6,7 +6,7 @@ import msgspec
 
 from drafter_contracts.engines.profile import FITTED, Drafter
 from drafter_contracts.rendering.config_flat import in_speculators_format
-from drafter_contracts.rendering.tensor_names import canonical, loads, renames
+from drafter_contracts.rendering.tensor_names import asked_about, canonical, loads, renames
 from drafter_contracts.rules.draft_class import SERVES
 from drafter_contracts.rules.draft_parts import lost_tensors
 
@@ -16,17 +16,6 @@ if TYPE_CHECKING:
 
     from drafter_contracts.checkpoint.facts import TensorFact
     from drafter_contracts.situation import Situation
-
-
-#: Modules of drafters that profiles or advisories speak of; others were never offered to a loader.
-_PARTS = frozenset({
-    "d2t", "t2d", "fc", "fc_norm", "input_norm", "aux_hidden_norms", "norm", "hidden_norm", "lm_head", "embed_tokens",
-    "rotary_emb", "mask_hidden", "mask_embedding", "markov_head", "confidence_head", "input_layernorm",
-    "post_attention_layernorm", "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
-    "self_attn.q_norm", "self_attn.k_norm", "self_attn.q_a_proj", "self_attn.q_a_layernorm", "self_attn.q_b_proj",
-    "self_attn.kv_a_proj_with_mqa", "self_attn.kv_a_layernorm", "self_attn.kv_b_proj",
-    "self_attn.fused_qkv_a_proj_with_mqa", "self_attn.rotary_emb", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj",
-})  # fmt: skip
 
 
 class ClassChoice(msgspec.Struct, frozen=True):
@@ -85,17 +74,7 @@ def _fits(known: Drafter, tensors: tuple[TensorFact, ...]) -> bool:
 
 def _understood(tensors: Sequence[TensorFact]) -> bool:
     """Whether there are tensors, and none that a profile says nothing of: a class may drop those unseen."""
-    return bool(tensors) and all(_part(tensor.name) in _PARTS for tensor in tensors)
-
-
-def _part(name: str) -> str:
-    """The module that a tensor is of, its layer left out: "self_attn.q_proj", "fc", "d2t"."""
-    plain = canonical(name)
-    head, _, rest = plain.partition(".")
-    if head == "layers":
-        rest = rest.partition(".")[2]
-        return rest.rpartition(".")[0]
-    return plain if plain in {"d2t", "t2d"} else head
+    return bool(tensors) and all(asked_about(tensor.name) for tensor in tensors)
 
 
 def renamed(tensors: Sequence[TensorFact], names: Mapping[str, str]) -> tuple[TensorFact, ...]:

@@ -22,6 +22,16 @@ _CHUNK_NORMS = {
     "aux_norm_high.": "fc_norm.2.",
 }
 
+#: Modules of drafters that profiles or advisories speak of; others were never offered to a loader.
+_PARTS = frozenset({
+    "d2t", "t2d", "fc", "fc_norm", "input_norm", "aux_hidden_norms", "norm", "hidden_norm", "lm_head", "embed_tokens",
+    "rotary_emb", "mask_hidden", "mask_embedding", "markov_head", "confidence_head", "input_layernorm",
+    "post_attention_layernorm", "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
+    "self_attn.q_norm", "self_attn.k_norm", "self_attn.q_a_proj", "self_attn.q_a_layernorm", "self_attn.q_b_proj",
+    "self_attn.kv_a_proj_with_mqa", "self_attn.kv_a_layernorm", "self_attn.kv_b_proj",
+    "self_attn.fused_qkv_a_proj_with_mqa", "self_attn.rotary_emb", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj",
+})  # fmt: skip
+
 
 def renames(known: Drafter, tensors: Iterable[TensorFact]) -> dict[str, str]:
     """Tensor names to those under which the class loads them; only of those that it does not load as they are.
@@ -124,3 +134,18 @@ def _prefixes(old: str, new: str) -> tuple[str, str]:
         return old, new
     ends = len(left) - shared, len(right) - shared
     return ".".join((*left[: ends[0]], "*")), ".".join((*right[: ends[1]], "*"))
+
+
+def asked_about(name: str) -> bool:
+    """Whether a tensor is of a module that classes were asked about: of any other a profile says nothing."""
+    return _part(name) in _PARTS
+
+
+def _part(name: str) -> str:
+    """The module that a tensor is of, its layer left out: "self_attn.q_proj", "fc", "d2t"."""
+    plain = canonical(name)
+    head, _, rest = plain.partition(".")
+    if head == "layers":
+        rest = rest.partition(".")[2]
+        return rest.rpartition(".")[0]
+    return plain if plain in {"d2t", "t2d"} else head

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from drafter_contracts.engines.profile import FITTED
+from drafter_contracts.rendering.tensor_names import asked_about
 from drafter_contracts.rules.rule import Rule, drafter, engine, option
 from drafter_contracts.verdict import REFUSE, UNKNOWN, WARN, Finding
 
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
 #: Dtypes of weights that are what they say, without scales.
 _PLAIN = ("F64", "F32", "F16", "BF16")
 _DUMMY = "dummy"
+#: So many names are told.
+_SHOWN = 4
 
 
 def beside(s: Situation) -> Outcome:
@@ -84,6 +88,29 @@ def dummy(s: Situation) -> Outcome:
     )
 
 
+def strange(s: Situation) -> Outcome:
+    """Every tensor is of a module that the release's class was asked about."""
+    known, facts = s.draft_class, s.drafter
+    if known is None or facts is None or s.bundled or not s.method or known.status != FITTED or not facts.tensors:
+        return None
+    names = [one.name for one in facts.tensors if not asked_about(one.name)]
+    if not names:
+        return ()
+    shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+    return (
+        Finding(
+            "DRAFT_TENSORS",
+            WARN,
+            f"whether {engine(s)} loads {shown} of {drafter(s)} is not known: its class may leave out, without a"
+            " message, what they do",
+            expected="tensors of modules that drafters are known to have",
+            actual=shown,
+            source="tensor headers",
+            remedy="Measure its acceptance before relying on it, or serve it with the engine that it was written for.",
+        ),
+    )
+
+
 RULES = (
     Rule(
         "DRAFT_FILES",
@@ -102,6 +129,14 @@ RULES = (
         "https://github.com/sgl-project/sglang/blob/v0.5.9/python/sglang/srt/models/llama_eagle3.py",
         ("R18", "R28"),
         quantised_fusion,
+    ),
+    Rule(
+        "DRAFT_TENSORS",
+        "No tensor is of an unknown kind",
+        "Loaders skip names they do not know: a drafter with a module more than its class runs without that module.",
+        "https://github.com/vllm-project/vllm/issues/43456",
+        ("R28",),
+        strange,
     ),
     Rule(
         "DUMMY_WEIGHTS",

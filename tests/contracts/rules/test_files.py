@@ -50,3 +50,11 @@ def test_a_quantised_layer_behind_a_plain_fc_is_no_matter_of_the_fc(scene):
 def test_made_up_weights_are_no_drafter(scene, values, severity):
     scene.values |= values
     assert scene.codes() == ({"DUMMY_WEIGHTS": severity} if severity else {})
+
+
+@pytest.mark.parametrize("name", ["adapter.weight", "midlayer.gate_x.weight", "model.layers.0.mlp.experts.3.up.weight"])
+def test_a_tensor_that_no_class_was_asked_about_may_be_left_out(scene, name):
+    scene.edit("facts", tensors=(*scene.facts.tensors, TensorFact(name, "BF16", (4096, 64))))
+    assert scene.codes() == {"DRAFT_TENSORS": WARN}
+    (finding,) = scene.verdict().findings
+    assert name in finding.message

@@ -5,6 +5,10 @@
 #   examples/check-upgrade.sh 0.5.12.post1 0.5.23 KimiK25ForConditionalGeneration 61 ./drafter...
 set -euo pipefail
 
+if (($# < 5)); then
+  echo "usage: $0 BEFORE AFTER ARCHITECTURE LAYERS DRAFTER..." >&2
+  exit 2
+fi
 before=$1 after=$2 architecture=$3 layers=$4
 shift 4
 

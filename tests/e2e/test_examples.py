@@ -79,6 +79,11 @@ def test_the_release_check_that_asks_nothing_is_no_success(path, words):
     assert run("check-in-ci.sh", *words, PATH=path).returncode == 2
 
 
+def test_the_upgrade_check_without_drafters_says_how_it_is_called(path):
+    done = run("check-upgrade.sh", "0.5.12.post1", "0.5.23", "LlamaForCausalLM", "32", PATH=path)
+    assert (done.returncode, done.stderr.startswith("usage: ")) == (2, True)
+
+
 @pytest.mark.parametrize(("after", "code"), [("0.5.23", 3), ("0.5.12.post1", 0)])
 def test_the_upgrade_check_stops_at_a_move(bench, path, after, code):
     config_alone = os.path.join(bench.folder, "config-alone")

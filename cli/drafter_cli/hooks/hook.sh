@@ -187,7 +187,7 @@ _drafters_fly() {
   _drafters_keyword=$2
   shift 2
   if [ -n "$_drafters_keyword" ]; then
-    unset -f "$_drafters_keyword"
+    unset -f "$_drafters_keyword" 2>/dev/null || :
     case ${1-} in
       -*[vV]*)
         "$_drafters_keyword" "$@"

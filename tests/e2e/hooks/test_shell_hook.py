@@ -233,6 +233,7 @@ def test_an_interactive_shell_is_not_ended(yard, name, text):
     done = yard.run(name, f'{text}\necho "code $?"', yard.bench.wrong, options=options, start_new_session=True)
     assert not yard.bench.started
     assert "code 3\n" in done.stdout, done.stderr[-1200:]
+    assert "_drafters_" not in done.stderr, "an error of the hook itself"
 
 
 def test_traps_of_the_script_are_kept(yard, shell):

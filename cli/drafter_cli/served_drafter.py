@@ -2,7 +2,8 @@
 
 A DRAFTER argument may name other files than the launch's draft path: then the verdict would be about a drafter that is
 never served. Where both are on this machine they are compared as far as headers, configs and manifests tell; weights
-are not read, so that two trainings of one shape look the same here.
+are not read, so that two trainings of one shape look the same here. Only where a render has its weights in another
+order, which nothing else tells, the beginnings of its files are held against the drafter's own.
 
 A render of the drafter that is judged differs from it and is that drafter all the same: then the render's own files and
 manifest are what is judged.
@@ -12,13 +13,13 @@ from __future__ import annotations
 
 import os
 
-from drafter_contracts.errors import CheckpointError, ManifestError
+from drafter_contracts.errors import CheckpointError, ManifestError, RenderError
 from drafter_contracts.hub_cache import find
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from drafter_contracts.checkpoint.facts import DrafterFacts
-    from drafter_contracts.manifest import Manifest
+    from drafter_contracts.manifest import Manifest, RenderRecord
     from drafter_contracts.serving.launch import ServingConfig
 
 
@@ -45,10 +46,27 @@ def rendered(judged: str, facts: DrafterFacts | None, serving: ServingConfig, pa
         from drafter_contracts.checkpoint.read import read_drafter
         from drafter_contracts.rendering.record import no_render_of
 
-        why_not = no_render_of(its, read_drafter(served), mine, facts)
-    except (CheckpointError, ManifestError) as error:
+        other = read_drafter(served)
+        why_not = no_render_of(its, other, mine, facts) or _out_of_order(facts, other, mine, its.render)
+    except (CheckpointError, ManifestError, RenderError) as error:
         return "", error.diagnostics()
     return ("", f"it is said to be a render, and is none: {why_not}") if why_not else (served, "")
+
+
+def _out_of_order(original: DrafterFacts, served: DrafterFacts, version: Manifest, record: RenderRecord) -> str:
+    """Why the weights of a render are not in the order that its manifest states; "" if they begin so."""
+    if not record.order:
+        return ""
+    from drafter_cli.rendering.order_seen import misplaced
+    from drafter_contracts.rendering.records import WeightChange
+    from drafter_contracts.rendering.tensor_names import canonical
+
+    names = {canonical(tensor.name): tensor.name for tensor in served.tensors}
+    pairs = ((tensor.name, names.get(canonical(tensor.name), tensor.name)) for tensor in original.tensors)
+    change = WeightChange(record.order, {old: new for old, new in pairs if new != old})
+    layout, paths = version.capture_layout(), [file.path for file in version.files]
+    found = misplaced(original.path, served.path, paths, change, layout.widths if layout is not None else ())
+    return f"its {found} does not hold the version's weights in the order {list(record.order)}" if found else ""
 
 
 def _served(serving: ServingConfig, path: str) -> str | None:

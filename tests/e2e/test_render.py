@@ -316,6 +316,30 @@ class TestWhatOnlySaysThatItIsARender:
             file.write(data)
         assert "DRAFT_OTHER" in self.codes(studio, told, "tiny@1.0")[1]
 
+    @pytest.mark.parametrize("engine", [NEWEST, OLDER])
+    def test_weights_in_the_order_of_the_version(self, studio, engine):
+        """Names, shapes and header are the same in every order: only numbers tell, and the drafter would be useless."""
+        config = {**SPECULATORS, "eagle_aux_hidden_state_layer_ids": [59, 3, 31]}
+        studio.publish(config, ids="58,2,30")
+        place = os.path.join(studio.folder, "place")
+        told = studio.read("pull", "tiny@1.0", "--for", engine, "-o", place, "--json")
+        check = ("check", "tiny@1.0", "--engine", engine, "--json", "--", *studio.launch(told["flags"]))
+        assert studio.run(*check).returncode == EXIT_OK
+        weights = os.path.join(place, "model.safetensors")
+        start, end = studio.span(weights, "fc.weight")
+        version = os.path.join(studio.folder, "drafter", "model.safetensors")
+        theirs, _ = studio.span(version, "fc.weight")
+        with open(version, "rb") as file:
+            file.seek(theirs)
+            data = file.read(end - start)
+        with open(weights, "r+b") as file:
+            file.seek(start)
+            file.write(data)
+        done = studio.run(*check)
+        assert done.returncode == EXIT_REFUSED
+        (finding,) = [one for one in json.loads(done.stdout)["findings"] if one["code"] == "DRAFT_OTHER"]
+        assert "does not hold the version's weights in the order" in finding["message"]
+
 
 def test_what_says_that_it_is_a_render_is_held_against_the_version_even_where_that_would_pass(studio):
     """The version itself is right for the release: only that the launch loads something else speaks against it."""

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 #: Bytes held at once of each of reading and writing.
 _CHUNK_BYTES = 8 * 1024 * 1024
 _MODE = 0o644
+#: So much of each piece is looked at where only a look is asked for.
+_SAMPLE_BYTES = 64 * 1024
 
 
 class WrittenFile(msgspec.Struct, frozen=True):
@@ -85,6 +87,25 @@ def write_weights(plan: FilePlan, sources: Mapping[str, str], path: str) -> Writ
         if os.path.lexists(partial):
             os.unlink(partial)
     return WrittenFile(path, plan.size, sha256)
+
+
+def first_bytes(file: BinaryIO, piece: Piece) -> bytes:
+    """What a piece of a plan begins with: some whole rows in their new order, or bytes as they lie there.
+
+    Args:
+        file: The old file.
+        piece: What is taken from it.
+
+    Raises:
+        CheckpointError: The file is cut short, or cannot be read.
+    """
+    row = sum(piece.widths)
+    if not piece.order:
+        size = min(piece.size, _SAMPLE_BYTES)
+        return b"".join(bytes(part) for part in _range(file, piece.start, size, memoryview(bytearray(size or 1))))
+    rows = min(piece.rows, max(1, _SAMPLE_BYTES // row))
+    few = msgspec.structs.replace(piece, rows=rows)
+    return b"".join(_rows(file, few, memoryview(bytearray(rows * row))))
 
 
 def _opened(stack: ExitStack, source: WeightsHead, sources: Mapping[str, str]) -> BinaryIO:

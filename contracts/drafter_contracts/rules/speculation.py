@@ -24,6 +24,9 @@ _EVERY_CONFIG = frozenset({
     "num_attention_heads", "num_hidden_layers", "num_key_value_heads", "quantization_config", "rope_parameters",
     "rope_scaling", "rope_theta", "tie_word_embeddings", "vocab_size",
 })  # fmt: skip
+#: Keys that only drafters have, beside those of the capture ids: rules of their own look at them.
+_DRAFTERS_ALONE = frozenset({"draft_vocab_size", "num_aux_hidden_states", "num_target_layers", "target_hidden_size"})
+_QUANTIZATION = "quantization_config"
 
 
 def algorithm(s: Situation) -> Outcome:
@@ -282,6 +285,17 @@ def copied_k(s: Situation) -> Outcome:
     )
 
 
+def _shared(s: Situation, key: str, own: dict[str, object]) -> bool:
+    """Whether an override gives the drafter something else than its own config: its fusion's keys have other rules."""
+    reading = s.profile.readings.get(s.method) if s.profile is not None else None
+    captures = {dotted.partition(".")[0] for dotted in reading.keys} if reading is not None else set()
+    if key in captures or key in _DRAFTERS_ALONE:
+        return False
+    if key not in own:
+        return key == _QUANTIZATION
+    return key in _EVERY_CONFIG or own[key] != s.serving.overrides[key]
+
+
 def target_overridden(s: Situation) -> Outcome:
     """A model override meant for one of the two configs does not change the other."""
     if not given(s, "json_model_override_args") or s.profile is None or s.target is None or s.drafter is None:
@@ -289,15 +303,15 @@ def target_overridden(s: Situation) -> Outcome:
     rules = s.profile.launch.overrides
     if not (rules.drafter and rules.target):
         return None
-    shared = [key for key in s.serving.overrides if key in _EVERY_CONFIG and key in s.drafter.config]
+    shared = [key for key in s.serving.overrides if _shared(s, key, s.drafter.config)]
     if not shared:
         return ()
     return (
         Finding(
             "OVERRIDE_SHARED",
             WARN,
-            f"{engine(s)} applies --json-model-override-args to target and drafter alike, and every config has"
-            f" {', '.join(sorted(shared))}",
+            f"{engine(s)} applies --json-model-override-args to target and drafter alike: {drafter(s)} gets"
+            f" {', '.join(sorted(shared))} of it, too, in place of its own",
             expected="keys that only one of them has",
             actual=", ".join(sorted(shared)),
             source=f"{engine(s)} {rules.source.text()}" if rules.source is not None else "",

@@ -138,6 +138,23 @@ def test_an_override_that_both_configs_have_warns(scene):
     assert scene.verdict().decision == "allow"
 
 
+@pytest.mark.parametrize(
+    ("overrides", "warned"),
+    [
+        ({"rms_norm_eps": 5}, True),
+        ({"rms_norm_eps": 1e-5}, False),
+        ({"quantization_config": {"quant_method": "fp8"}}, True),
+        ({"no_key_of_the_drafter": 1}, False),
+        ({"eagle_config": {"eagle_aux_hidden_state_layer_ids": [2, 16, 28], "note": 1}}, False),
+    ],
+)
+def test_an_override_that_changes_what_the_drafter_computes_is_said(scene, overrides, warned):
+    scene.config["rms_norm_eps"] = 1e-5
+    scene.overrides = overrides
+    scene.given = {"json_model_override_args": "command line"}
+    assert ("OVERRIDE_SHARED" in scene.codes()) == warned
+
+
 def test_arguments_that_the_parser_refuses_are_all_named(scene):
     problems = (
         ArgumentProblem("unknown_flag", "--speculative-num-step", nearest="--speculative-num-steps"),

@@ -112,9 +112,11 @@ def _stay(launch: Sequence[str]) -> int:  # noqa: ARG001 - stands in for `become
 
 def become(launch: Sequence[str]) -> int:
     """Replace this process by the launch. Returns only if that fails: 127 if there is no such program, else 126."""
+    from drafter_cli.hooked_path import leave
     from drafter_cli.plugin.handover import hand_over
 
     hand_over(launch)
+    leave(launch)
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()

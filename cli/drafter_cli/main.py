@@ -86,6 +86,10 @@ def main(argv: list[str]) -> int:
     """Run a command line; returns the exit code. `guard` does not return when it becomes the launch."""
     own = argv[: argv.index("--")] if "--" in argv else argv
     try:
+        if "/drafters-shims-" in os.environ.get("PATH", ""):
+            from drafter_cli.hooked_path import look_behind
+
+            look_behind()
         return _dispatch(argv)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the one place that maps every error
         report(error, as_json="--json" in own, to_stderr=argv[:1] == ["guard"])

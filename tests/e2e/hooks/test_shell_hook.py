@@ -343,3 +343,37 @@ def test_a_cache_that_was_cleared_meanwhile_is_filled_again(yard, name, launch):
     kept = {"DRAFTERS_CACHE": os.path.join(yard.bench.folder, "kept")}
     done = yard.run(name, text, yard.bench.wrong, variables=kept)
     assert (done.returncode, yard.bench.started, yard.went_on) == (3, False, False), done.stderr[-900:]
+
+
+def test_drafters_finds_the_engine_behind_the_stand_ins(yard, shell):
+    asked = '--json -- python -m sglang.launch_server "$@"'
+    text = f'"$DRAFTERS" check {asked} >"$FOLDER/hooked"\ndrafters_unhook\n"$DRAFTERS" check {asked} >"$FOLDER/plain"'
+    yard.run(shell, text, yard.bench.right, variables={"DRAFTERS": yard.command})
+    told = []
+    for name in ("hooked", "plain"):
+        with open(os.path.join(yard.bench.folder, name), encoding="utf-8") as file:
+            told.append(file.read())
+    assert told[0] == told[1]
+    assert yard.bench.package.replace("/sglang", "") in told[0]
+
+
+@pytest.mark.parametrize(("options", "code"), [("--output-ids 0,29,57", 3), ("--mode warn --output-ids 0,29,57", 0)])
+def test_what_the_guard_decided_is_not_decided_again(yard, shell, options, code):
+    """The hook knows of another layout, by its variable; the guard is told its own."""
+    engine = "--engine sglang==0.5.12.post1"
+    text = f'"$DRAFTERS" guard {options} {engine} -- python -m sglang.launch_server "$@"; echo "code $?"'
+    done = yard.run(shell, text, yard.bench.right, variables={"DRAFTERS": yard.command})
+    assert f"code {code}\n" in done.stdout, done.stderr[-900:]
+    assert yard.bench.started is (code == 0)
+    assert done.stderr.count("REFUSE") == 1
+    if code == 0:
+        assert "drafters-shims" not in yard.bench.told()["environment"]["PATH"]
+
+
+def test_what_the_guard_does_not_know_as_an_engine_stays_hooked(yard, shell):
+    """In mode off it becomes any command; engines that this one starts are the hook's."""
+    start = yard.bench.script("inner.sh", LAUNCH)
+    done = yard.run(
+        shell, f'"$DRAFTERS" guard --mode off -- {start} "$@"', yard.bench.wrong, variables={"DRAFTERS": yard.command}
+    )
+    assert (done.returncode, yard.bench.started) == (3, False), done.stderr[-900:]

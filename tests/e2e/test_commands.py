@@ -125,11 +125,17 @@ def test_explain(drafters):
     assert [document["code"] for document in documents] == codes
 
 
+#: Releases of vLLM whose profiles are shipped.
+VLLM = ("0.11.0", "0.18.0", "0.22.0", "0.29.0", "0.33.0")
+
+
 def test_engine_list_names_every_shipped_release_oldest_first(drafters):
     done = drafters("engine", "list")
     stable = (ROOT / "contracts" / "stable-releases" / "sglang.txt").read_text().split()
-    assert done.stdout.split() == [f"sglang=={version}" for version in stable]
-    assert [entry["release"] for entry in json.loads(drafters("engine", "list", "--json").stdout)] == stable
+    known = [*(f"sglang=={version}" for version in stable), *(f"vllm=={version}" for version in VLLM)]
+    assert done.stdout.split() == known
+    listed = json.loads(drafters("engine", "list", "--json").stdout)
+    assert [f"{entry['engine']}=={entry['release']}" for entry in listed] == known
 
 
 def test_engine_show_and_diff_tell_that_an_upgrade_moves_the_capture(drafters):

@@ -84,7 +84,7 @@ def test_a_mismatched_launch_never_starts_and_a_matching_one_is_the_guard_itself
 
 def test_the_published_drafter_resolves_to_what_each_release_needs_or_is_refused(chapters):
     commands = re.split(r"^  \$ ", chapters[5], flags=re.MULTILINE)[1:]
-    published, newer, older, refused = commands
+    published, newer, older, refused, rendered, vllm, locked = commands
     assert "--output-ids 2,30,58" in published
     assert "is published (http://127.0.0.1:" in published
     assert '{"eagle_config":{"eagle_aux_hidden_state_layer_ids":[3,31,59]' in newer
@@ -92,7 +92,11 @@ def test_the_published_drafter_resolves_to_what_each_release_needs_or_is_refused
     assert "--disable-cuda-graph" not in newer
     assert "CAPTURE_NO_HOOK" in refused
     assert "--speculative-algorithm" not in refused
-    assert [re.search(r"exit code (\d)", one)[1] for one in commands] == ["0", "0", "0", "3"]
+    assert "/renders/" in rendered
+    assert "--json-model-override-args" not in rendered
+    assert '--speculative-config \'{"method":"eagle3"' in vllm
+    assert "drafters.lock  written" in locked
+    assert [re.search(r"exit code (\d)", one)[1] for one in commands] == ["0", "0", "0", "3", "0", "0", "0"]
 
 
 def test_no_colour_into_a_pipe(story):

@@ -74,9 +74,10 @@ def test_a_release_is_fetched_scanned_and_found_from_then_on(index, scanned, cap
     assert "scanning" in err
     assert run(capsys, "engine", "show", "7.0.1")[0] == 0
     assert run(capsys, "engine", "diff", NEWEST, "sglang==7.0.1")[0] == 0
-    assert run(capsys, "engine", "list")[1].splitlines()[-1] == "sglang==7.0.1  (added)"
-    last = run(capsys, "engine", "list", "--json")[1][-1]
-    assert last == {"engine": "sglang", "release": "7.0.1", "source": "added"}
+    listed = [line for line in run(capsys, "engine", "list")[1].splitlines() if line.startswith("sglang")]
+    assert listed[-1] == "sglang==7.0.1  (added)"
+    added = {"engine": "sglang", "release": "7.0.1", "source": "added"}
+    assert added in run(capsys, "engine", "list", "--json")[1]
     assert run(capsys, "engine", "update", "7.0.1")[1] == "sglang==7.0.1 is added already\n"
     assert scanned == ["7.0.1"]
 

@@ -32,7 +32,7 @@ def went_on(done, engine):
 def test_a_mismatched_command_line_is_refused_before_anything_is_spawned(engine):
     told = stopped(engine.serve(*engine.arguments("wrong")), engine, 3)
     assert "CAPTURE_LAYERS" in told
-    assert "boundary 1 (output of layer 0) becomes boundary 2 (output of layer 1)" in told
+    assert "boundary 1 (output of layer 0) becomes boundary 2 (output of layer 1)" in " ".join(told.split())
     assert "the engine that runs here" in told
     assert told.rstrip().endswith(OURS)
 
@@ -340,8 +340,11 @@ def test_the_gate_tells_that_the_plugin_is_left_out(engine, command, selection, 
         assert found["PLUGIN_LEFT_OUT"]["remedy"] == f"Set SGLANG_PLUGINS={selection},drafters."
     metadata = os.path.join(engine.site.folder, "drafter_registry-0.dist-info")
     shutil.rmtree(metadata)
-    done = engine.run(command, "check", "--json", *launch, SGLANG_PLUGINS=selection)
+    launch[1] = os.path.realpath(sys.executable)  # the virtual environment has the project itself, and its plugin
+    alone = {"SGLANG_PLUGINS": selection, "PYTHONPATH": engine.site.folder}
+    done = engine.run(command, "check", "--json", *launch, **alone)
     assert "PLUGIN_LEFT_OUT" not in done.stdout, "it is not installed there"
+    assert json.loads(done.stdout)["context"]["engine from"].startswith("installed in"), done.stdout
 
 
 def test_what_the_guard_decided_is_not_decided_again(engine, command):

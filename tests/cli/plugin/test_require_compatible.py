@@ -214,9 +214,10 @@ def test_modes(files, monkeypatch, capsys):
 
 
 OWN_ENGINE = """
+before = set(sys.modules)  # coverage brings its own
 from drafter_cli.guard import require_compatible
 verdict = require_compatible(options["right"])
-heavy = {"torch", "numpy", "sglang.srt", "dataclasses", "inspect"} & set(sys.modules)
+heavy = {"torch", "numpy", "sglang.srt", "dataclasses", "inspect"} & (set(sys.modules) - before)
 sys.exit(f"{verdict.decision} by {verdict.context['engine from']} with {heavy}")
 """
 

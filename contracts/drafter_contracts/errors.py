@@ -121,3 +121,33 @@ class ScanError(InputError):
     """A source tree that cannot be scanned."""
 
     code = "SCAN_FAILED"
+
+
+class SampleError(InputError):
+    """A file of recorded states that cannot be read, or is of no known format."""
+
+    code = "SAMPLE_INVALID"
+
+
+class DegenerateSampleError(SampleError):
+    """Recorded states that are no states: zero, constant, repeated or not finite. Nothing can be told from them."""
+
+    code = "SAMPLE_DEGENERATE"
+
+
+class CaptureError(InputError):
+    """A reference that cannot be used: a target that does not run here, or a capture file that cannot be read."""
+
+    code = "CAPTURE_INVALID"
+
+
+class UnsupportedDrafterError(InputError):
+    """A drafter of a kind that the reference forward does not compute."""
+
+    code = "DRAFTER_UNSUPPORTED"
+
+
+class EvidenceError(InputError):
+    """A document of evidence that does not follow its schema, or that is about other files."""
+
+    code = "EVIDENCE_INVALID"

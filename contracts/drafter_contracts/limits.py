@@ -34,3 +34,11 @@ scan_memory_max_bytes = 4 * 1024 * 1024 * 1024
 scan_cpu_max_seconds = 300
 #: Largest answer of a scanning child process, bytes.
 scan_answer_max_bytes = 64 * 1024 * 1024
+#: Largest document of evidence read, bytes.
+evidence_max_bytes = 4 * 1024 * 1024
+#: Most tokens of a fingerprint's probe.
+probe_max_tokens = 256
+#: Largest pickle-framed sample (.pt, .ckpt) whose structure is read, bytes of pickle; the states lie beside it.
+sample_pickle_max_bytes = 64 * 1024 * 1024
+#: Most tokens of one sample.
+sample_max_tokens = 4 * 1024 * 1024

@@ -13,7 +13,7 @@ import msgspec
 
 from drafter_contracts import limits
 from drafter_contracts.errors import LayoutError, ManifestError
-from drafter_contracts.layout import RESIDUAL, CaptureLayout, Tap
+from drafter_contracts.layout import RESIDUAL, CaptureLayout, Tap, describe_taps
 from drafter_contracts.manifest_records import (
     Acceptance,
     DraftRecord,
@@ -25,6 +25,7 @@ from drafter_contracts.manifest_records import (
     StatedIds,
     TargetRecord,
 )
+from drafter_contracts.manifest_values import FingerprintRecord
 from drafter_contracts.situation import Requirements, StatedLayout
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "Acceptance",
     "DraftRecord",
     "FileRecord",
+    "FingerprintRecord",
     "LayoutRecord",
     "Manifest",
     "Provenance",
@@ -69,6 +71,7 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
         files: The drafter's files, sorted by path; empty for a manifest that lies beside them.
         provenance: Where it comes from.
         render: Of which version these files are a render; None for a version itself. Never published.
+        state_fingerprint: The target's states at the taps, on a fixed probe: not the fingerprint of the contract.
     """
 
     schema: Literal["drafters.manifest.v1"]
@@ -83,6 +86,7 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
     files: tuple[FileRecord, ...] = ()
     provenance: Provenance = Provenance()
     render: RenderRecord | None = None
+    state_fingerprint: FingerprintRecord | None = None
 
     def capture_layout(self) -> CaptureLayout | None:
         """The layout as a value, checked against the target's depth; None if none is recorded.
@@ -158,6 +162,7 @@ def _check_repeated(record: LayoutRecord, layout: CaptureLayout) -> None:
             expected=str(list(layout.output_ids)),
             actual=str(list(record.output_ids)),
         )
+    _check_values(record, layout)
     width = layout.fc_input_width
     if record.fc_input_width is not None and width is not None and record.fc_input_width != width:
         raise ManifestError(
@@ -166,6 +171,25 @@ def _check_repeated(record: LayoutRecord, layout: CaptureLayout) -> None:
             expected=str(width),
             actual=str(record.fc_input_width),
         )
+
+
+def _check_values(record: LayoutRecord, layout: CaptureLayout) -> None:
+    """A layout cannot stand beside numbers that say another one."""
+    told: list[tuple[str, tuple[Tap, ...]]] = []
+    if record.identified is not None:
+        told.append(("identified", tuple(Tap(tap.boundary, tap.state) for tap in record.identified.taps)))
+    if record.evaluated is not None:
+        stated = record.evaluated.stated
+        states: tuple[str, ...] = stated.states or (RESIDUAL,) * len(stated.boundaries)
+        told.append(("evaluated", tuple(map(Tap, stated.boundaries, states))))
+    for name, taps in told:
+        if taps != layout.taps:
+            raise ManifestError(
+                f"the layout is not the one that was {name} by values",
+                where=f"layout.{name}",
+                expected=describe_taps(layout.taps),
+                actual=describe_taps(taps),
+            )
 
 
 def decode(data: bytes, *, where: str = FILE_NAME) -> Manifest:

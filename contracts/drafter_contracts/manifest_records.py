@@ -10,14 +10,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from drafter_contracts import limits
+from drafter_contracts.manifest_values import EvaluatedRecord, IdentifiedRecord
+from drafter_contracts.value_types import Boundary, Count, GivenSha256, Sha256, Size, State
 
-Count = Annotated[int, msgspec.Meta(ge=1)]
-Boundary = Annotated[int, msgspec.Meta(ge=0, le=limits.target_max_layers)]
-Size = Annotated[int, msgspec.Meta(ge=0)]
-Sha256 = Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{64})?$")]
-GivenSha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 Owner = Literal["", "own", "target"]
-State = Literal["residual", "final_norm", "stream_mean", "stream_mixture"]
 Norm = Literal["none", "concatenation", "per_chunk"]
 KnownBy = Literal["", "declared", "producer rule", "identified by values"]
 Mapping = Literal["", "none", "offset", "absolute"]
@@ -80,6 +76,8 @@ class LayoutRecord(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkno
         stated: The producer's own numbers.
         known_by: How the layout is known.
         evidence: The same in words, one line each.
+        identified: Which layers the training data holds, told by their numbers.
+        evaluated: How the drafter's own acceptance on recorded states compares between layouts.
     """
 
     boundaries: Annotated[tuple[Boundary, ...], msgspec.Meta(min_length=1, max_length=limits.layout_max_taps)]
@@ -91,6 +89,8 @@ class LayoutRecord(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkno
     stated: StatedIds | None = None
     known_by: KnownBy = ""
     evidence: tuple[str, ...] = ()
+    identified: IdentifiedRecord | None = None
+    evaluated: EvaluatedRecord | None = None
 
 
 class DraftRecord(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):

@@ -17,7 +17,7 @@ from drafter_contracts.recording.statement import Statement
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from drafter_contracts.manifest import Manifest
-    from drafter_contracts.manifest_records import State
+    from drafter_contracts.value_types import State
 
 _METHODS = tuple(method for method in METHODS if method != UNKNOWN_METHOD)
 _STATES = ("residual", "final_norm", "stream_mean", "stream_mixture")

@@ -14,7 +14,7 @@ import msgspec
 
 from drafter_contracts import limits
 from drafter_contracts.errors import LockError
-from drafter_contracts.manifest_records import Count, GivenSha256, Sha256, Size
+from drafter_contracts.value_types import Count, GivenSha256, Sha256, Size
 from drafter_contracts.verdict import NOTE
 
 TYPE_CHECKING = False

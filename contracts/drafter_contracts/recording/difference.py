@@ -8,6 +8,7 @@ import msgspec
 
 from drafter_contracts.layout import RESIDUAL, Tap, describe_taps
 from drafter_contracts.manifest import FileRecord, Manifest
+from drafter_contracts.manifest_values import EvaluatedRecord, FingerprintRecord, IdentifiedRecord
 from drafter_contracts.recording.claims import shown
 from drafter_contracts.recording.field_words import CONSEQUENCES, NAMES
 from drafter_contracts.recording.fingerprint import CONTRACT_FIELDS, contract_fields
@@ -57,6 +58,10 @@ def changes(before: Manifest, after: Manifest) -> tuple[ManifestChange, ...]:
     return (*found, *_files(before.files, after.files))
 
 
+#: Evidence by values is told as a whole.
+_WHOLE = ("layout.identified", "layout.evaluated", "state_fingerprint")
+
+
 def _leaves(manifest: Manifest) -> dict[str, Any]:
     """Dotted field to value, files left out; fields that are not recorded are absent."""
     found: dict[str, Any] = {}
@@ -64,7 +69,7 @@ def _leaves(manifest: Manifest) -> dict[str, Any]:
     def walk(struct: msgspec.Struct, head: str) -> None:
         for name in struct.__struct_fields__:
             value, field = getattr(struct, name), head + name
-            if isinstance(value, msgspec.Struct):
+            if isinstance(value, msgspec.Struct) and field not in _WHOLE:
                 walk(value, f"{field}.")
             elif value is not None and value not in ("", ()) and field != "files":
                 found[field] = value
@@ -74,7 +79,8 @@ def _leaves(manifest: Manifest) -> dict[str, Any]:
 
 
 def _words(field: str, was: Any, becomes: Any) -> str:
-    name, old, new = NAMES[field], shown(was), shown(becomes)
+    tell = _summary if field in _WHOLE else shown
+    name, old, new = NAMES[field], tell(was), tell(becomes)
     old, new = _YES_NO.get(old, old), _YES_NO.get(new, new)
     if was is None:
         text = f"{name}: {new}, which was not recorded before"
@@ -84,6 +90,18 @@ def _words(field: str, was: Any, becomes: Any) -> str:
         text = f"{name}: {new} instead of {old}"
     more = CONSEQUENCES.get(field, "")
     return f"{text}; {more}" if more else text
+
+
+def _summary(value: Any) -> str:
+    """A record of evidence by values in a few words: its numbers are for programs."""
+    if isinstance(value, IdentifiedRecord):
+        taps = describe_taps(tuple(Tap(tap.boundary, tap.state) for tap in value.taps))
+        return f"{taps} by {value.tokens} tokens of sample {value.sample_sha256[:12]}"
+    if isinstance(value, EvaluatedRecord):
+        return f"{value.stated.length:.2f} tokens per step over {value.rows} positions"
+    if isinstance(value, FingerprintRecord):
+        return f"{len(value.taps)} taps on {len(value.tokens)} tokens, {value.dtype or 'dtype not recorded'}"
+    return shown(value)
 
 
 def _taps(manifest: Manifest) -> tuple[Tap, ...]:

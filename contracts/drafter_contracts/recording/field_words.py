@@ -66,6 +66,9 @@ NAMES = {
     "provenance.revision": "the revision its files were taken from",
     "provenance.urls": "its links",
     "provenance.notes": "its notes",
+    "layout.identified": "the layers identified by values",
+    "layout.evaluated": "the acceptance evaluated on recorded states",
+    "state_fingerprint": "the fingerprint of its target's states",
     "render": "the record of what it is a render of",
 }
 

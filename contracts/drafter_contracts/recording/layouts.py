@@ -27,8 +27,9 @@ from drafter_contracts.recording.ledger import Ledger, says
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from drafter_contracts.manifest_records import Norm, State
+    from drafter_contracts.manifest_records import Norm
     from drafter_contracts.recording.statement import Statement
+    from drafter_contracts.value_types import State
 
 SETTLED_BY = "--output-ids or --boundaries, as the training run's own configuration says them"
 GIVE_TARGET = "--target, with its config.json at hand"

@@ -22,6 +22,14 @@ from drafter_contracts.manifest_records import (
     StatedIds,
     TargetRecord,
 )
+from drafter_contracts.manifest_values import (
+    EvaluatedLayout,
+    EvaluatedRecord,
+    FingerprintRecord,
+    IdentifiedRecord,
+    IdentifiedTap,
+    TapFingerprint,
+)
 from drafter_contracts.recording.derive import DERIVED_FIELDS
 from drafter_contracts.recording.fingerprint import CONTRACT_FIELDS
 
@@ -31,14 +39,21 @@ _PARTS: tuple[tuple[str, type[msgspec.Struct]], ...] = (
     ("target", TargetRecord),
     ("layout", LayoutRecord),
     ("layout.stated", StatedIds),
+    ("layout.identified", IdentifiedRecord),
+    ("layout.identified.taps", IdentifiedTap),
+    ("layout.evaluated", EvaluatedRecord),
+    ("layout.evaluated.stated", EvaluatedLayout),
+    ("layout.evaluated.next_best", EvaluatedLayout),
     ("draft", DraftRecord),
     ("recommended", Recommended),
     ("acceptance", Acceptance),
     ("files", FileRecord),
     ("provenance", Provenance),
     ("render", RenderRecord),
+    ("state_fingerprint", FingerprintRecord),
+    ("state_fingerprint.taps", TapFingerprint),
 )
-_LISTS = ("acceptance", "files")
+_LISTS = ("acceptance", "files", "layout.identified.taps", "state_fingerprint.taps")
 
 _HEAD = f"""# The manifest
 

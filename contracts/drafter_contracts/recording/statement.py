@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from drafter_contracts.manifest import FILE_NAME, Acceptance, Manifest
-from drafter_contracts.manifest_records import Owner, State
+from drafter_contracts.manifest_records import Owner
+from drafter_contracts.value_types import State
 
 
 class Statement(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

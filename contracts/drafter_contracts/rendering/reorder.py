@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from drafter_contracts.manifest import Manifest
     from drafter_contracts.manifest_records import LayoutRecord
+    from drafter_contracts.manifest_values import EvaluatedRecord, IdentifiedRecord
 
     T = TypeVar("T")
 
@@ -48,4 +49,22 @@ def _reordered(record: LayoutRecord, order: Sequence[int]) -> LayoutRecord:
         states=permuted(record.states, order),
         widths=permuted(record.widths, order),
         output_ids=permuted(record.output_ids, order),
+        identified=_identified(record, order),
+        evaluated=_evaluated(record, order),
     )
+
+
+def _identified(record: LayoutRecord, order: Sequence[int]) -> IdentifiedRecord | None:
+    told = record.identified
+    return None if told is None else msgspec.structs.replace(told, taps=permuted(told.taps, order))
+
+
+def _evaluated(record: LayoutRecord, order: Sequence[int]) -> EvaluatedRecord | None:
+    """The stated layout moves with the weights; the other ones were tried on the version's own order and stay."""
+    told = record.evaluated
+    if told is None:
+        return None
+    stated = msgspec.structs.replace(
+        told.stated, boundaries=permuted(told.stated.boundaries, order), states=permuted(told.stated.states, order)
+    )
+    return msgspec.structs.replace(told, stated=stated)

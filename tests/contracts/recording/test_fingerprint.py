@@ -24,6 +24,9 @@ FREE = {
     "layout.stated",
     "layout.known_by",
     "layout.evidence",
+    "layout.identified",
+    "layout.evaluated",
+    "state_fingerprint",
     "recommended",
     "acceptance",
     "render",
@@ -174,6 +177,20 @@ UNTOUCHED = {
     "files": [{"path": "a", "size": 1, "sha256": "0" * 64}],
     "provenance": {"producer": "p==1"},
     "render": {"of": "sha256:" + "0" * 64, "engine": "sglang 0.5.9"},
+    "layout.identified": {"taps": [{"boundary": 3, "error": 0.1}], "tokens": 9, "sample_sha256": "0" * 64},
+    "layout.evaluated": {
+        "stated": {"boundaries": [3, 31, 59], "length": 2.0},
+        "tried": 2,
+        "rows": 9,
+        "weights_sha256": "0" * 64,
+    },
+    "state_fingerprint": {
+        "spec": "drafters.fingerprint.v1",
+        "tokens": [1],
+        "taps": [{"boundary": 3, "norms": [1.0], "first": [[1.0]], "projection": ""}],
+        "layers": 61,
+        "width": 8,
+    },
 }
 
 

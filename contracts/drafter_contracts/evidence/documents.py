@@ -163,6 +163,8 @@ class LayoutScore(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknow
         steps: Per drafted token: how often the drafter's first choice was the target's, given the true tokens before.
         length: Expected tokens per step, the target's own token included: 1 + mean number of first choices that are
             right in a row.
+        served: The same over those rows only from which an engine would draft that begins each step where the last
+            one ended; 0 if not counted.
         deviation: Standard error of `length`.
         behind: Mean of this layout's accepted tokens less the stated one's, row by row; negative is worse.
         behind_deviation: Standard error of `behind`.
@@ -173,6 +175,7 @@ class LayoutScore(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknow
     states: tuple[State, ...] = ()
     steps: tuple[float, ...]
     length: float
+    served: float = 0.0
     deviation: float = 0.0
     behind: float = 0.0
     behind_deviation: float = 0.0
@@ -191,7 +194,9 @@ class Evaluation(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
         samples: Where the tokens come from.
         reference: What gave the states and the target's own choices.
         rows: Positions drafted from.
-        scores: The stated layout first, then the others, best first.
+        scores: The stated layout first, then the others, best first. Where none is stated, best first.
+        recorded: On the states that the samples themselves hold, whichever they are (`boundaries` is empty); None if
+            they do not fit the drafter.
         verdict: "stated": no other comes near; "other": another is better by more than chance; "unknown".
         reason: The verdict in one sentence.
         notes: What else a reader should know, one line each.
@@ -207,6 +212,7 @@ class Evaluation(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
     reference: ReferenceRecord
     rows: Size
     scores: Annotated[tuple[LayoutScore, ...], msgspec.Meta(min_length=1)]
+    recorded: LayoutScore | None = None
     verdict: Literal["stated", "other", "unknown"]
     reason: str = ""
     notes: tuple[str, ...] = ()

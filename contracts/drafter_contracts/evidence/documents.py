@@ -138,6 +138,7 @@ class Identification(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unk
         last: The target's last state recorded beside them, or None.
         verdict: "identified" if every one of `states` is, unshifted and in the target's own basis; else "unknown".
         boundaries: The layout that follows, in concatenation order; empty unless identified.
+        contradictions: Where labels or a stated layout say something else, one sentence each.
         notes: What else a reader should know, one line each.
     """
 
@@ -150,6 +151,7 @@ class Identification(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unk
     last: StateMatch | None = None
     verdict: Literal["identified", "unknown"]
     boundaries: tuple[Boundary, ...] = ()
+    contradictions: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 

@@ -217,7 +217,11 @@ def decode(data: bytes, *, where: str = FILE_NAME) -> Manifest:
     except msgspec.DecodeError as error:
         raise ManifestError("not a JSON document", where=where, expected="JSON", actual=str(error)) from error
     try:
-        manifest.capture_layout()
+        layout = manifest.capture_layout()
+        if manifest.state_fingerprint is not None:
+            from drafter_contracts.fingerprint_check import check_fingerprint
+
+            check_fingerprint(manifest.state_fingerprint, layout, manifest.target)
     except ManifestError as error:
         field = f"{where}: {error.where}"
         raise ManifestError(error.message, where=field, expected=error.expected, actual=error.actual) from error

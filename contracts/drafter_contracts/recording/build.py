@@ -12,6 +12,7 @@ from drafter_contracts.manifest import (
     SCHEMA,
     DraftRecord,
     FileRecord,
+    FingerprintRecord,
     Manifest,
     Provenance,
     Recommended,
@@ -82,6 +83,7 @@ def record(
         acceptance=ledger.choose("acceptance", statement.acceptance, base.acceptance, (), ""),
         files=tuple(sorted(files, key=lambda file: file.path)),
         provenance=_provenance(facts, statement, base.provenance, ledger),
+        state_fingerprint=_state_fingerprint(base, ledger),
     )
     obstacles = _obstacles(manifest, facts, ledger)
     return Recorded(
@@ -90,6 +92,15 @@ def record(
         taken_on_word=tuple(ledger.word),
         obstacles=obstacles,
     )
+
+
+def _state_fingerprint(base: Manifest, ledger: Ledger) -> FingerprintRecord | None:
+    """That of the manifest beside the weights, on its word; whether it fits the layout is seen with the obstacles."""
+    record = base.state_fingerprint
+    if record is not None:
+        told = f"{len(record.taps)} taps on {len(record.tokens)} tokens"
+        ledger.word.append(Line("state_fingerprint", told, ledger.manifest_source))
+    return record
 
 
 def _draft(facts: DrafterFacts, statement: Statement, base: DraftRecord, ledger: Ledger) -> DraftRecord:

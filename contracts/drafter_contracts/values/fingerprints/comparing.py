@@ -1,0 +1,263 @@
+"""States that somebody fed or recorded, held against a fingerprint: the same per tap, or which other they resemble."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+import torch
+
+from drafter_contracts.errors import DegenerateSampleError, SampleError
+from drafter_contracts.layout import Tap
+from drafter_contracts.value_types import Boundary, State
+from drafter_contracts.values.fingerprints.making import landmark_taps
+from drafter_contracts.values.fingerprints.projection import decode, project
+from drafter_contracts.values.fingerprints.tolerance import dtype_of, tolerance
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from drafter_contracts.manifest_values import FingerprintRecord, TapFingerprint
+
+SAME: Literal["same"] = "same"
+DIFFERENT: Literal["not the same"] = "not the same"
+UNKNOWN: Literal["unknown"] = "unknown"
+
+#: Part of the rows that must lie within the tolerance: a router that flips, or one token that amplifies, is no layer.
+_ROWS = 2 / 3
+
+
+class Resemblance(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The state of the target that a given one is nearest to, by the last token of the probe.
+
+    Attributes:
+        boundary: Its boundary.
+        state: Which state of it.
+        error: Relative error against it.
+        next_boundary: The second nearest.
+        next_state: Which state of it.
+        next_error: The error against that.
+        is_it: Nearer than half of what separates that state from every other.
+    """
+
+    boundary: Boundary
+    state: State = "residual"
+    error: float
+    next_boundary: Boundary | None = None
+    next_state: State = "residual"
+    next_error: float | None = None
+    is_it: bool = False
+
+    @property
+    def tap(self) -> Tap:
+        """The nearest as a tap."""
+        return Tap(self.boundary, self.state)
+
+
+class TapComparison(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One tap: what it should be, and whether it is.
+
+    Attributes:
+        boundary: The fingerprint's boundary.
+        state: Which state of it.
+        found: `SAME`, `DIFFERENT` or `UNKNOWN`.
+        error: Median over the rows of the projections' relative error.
+        tolerance: What dtypes and depth explain.
+        rows: Rows compared; that of the first position is not, unless it is the only one.
+        rows_within: Rows whose error is within the tolerance.
+        norm_ratio: Median of the rows' norms over those recorded.
+        resembles: The nearest state of the target.
+        reason: Why it cannot be told, or "".
+        settle: What would settle that, or "".
+    """
+
+    boundary: Boundary
+    state: State = "residual"
+    found: Literal["same", "not the same", "unknown"]
+    error: float
+    tolerance: float
+    rows: int
+    rows_within: int
+    norm_ratio: float
+    resembles: Resemblance
+    reason: str = ""
+    settle: str = ""
+
+    @property
+    def tap(self) -> Tap:
+        """What it should be."""
+        return Tap(self.boundary, self.state)
+
+
+def compare(
+    fingerprint: FingerprintRecord,
+    states: Sequence[torch.Tensor],
+    tokens: torch.Tensor | Sequence[int],
+    *,
+    most: float | None = None,
+) -> tuple[TapComparison, ...]:
+    """Hold states against a fingerprint, tap by tap.
+
+    Args:
+        fingerprint: The record.
+        states: One [R, H] per tap, in ascending layer order, as engines concatenate them.
+        tokens: The R tokens that they are of: the probe, or its end, where an engine had the beginning in its cache.
+        most: Tolerance, instead of what dtypes and depth explain.
+
+    Raises:
+        SampleError: Other tokens, another number of states, or states of another shape.
+        DegenerateSampleError: Numbers that are not finite.
+    """
+    start = _first_row(fingerprint, tokens)
+    if len(states) != len(fingerprint.taps):
+        raise SampleError("one state per tap", expected=str(len(fingerprint.taps)), actual=str(len(states)))
+    landmarks = Landmarks(fingerprint)
+    return tuple(
+        _compared(fingerprint, tap, _checked(fingerprint, given, tap, start), start, landmarks, most)
+        for tap, given in zip(fingerprint.taps, states, strict=True)
+    )
+
+
+def resemblances(fingerprint: FingerprintRecord, states: Sequence[torch.Tensor]) -> tuple[Resemblance, ...]:
+    """What each of some states resembles, where they are not one per tap.
+
+    Args:
+        fingerprint: The record.
+        states: [R, H] each; the last row is the last token of the probe.
+
+    Raises:
+        SampleError: See `compare`.
+        DegenerateSampleError: See `compare`.
+    """
+    landmarks = Landmarks(fingerprint)
+    where = "state {} of those given"
+    for number, given in enumerate(states):
+        _check(given, (given.shape[0], fingerprint.width), where.format(number))
+    return tuple(landmarks.nearest(project(given[-1:])[0]) for given in states)
+
+
+class Landmarks:
+    """The last token's projection at every state that a fingerprint knows of."""
+
+    def __init__(self, fingerprint: FingerprintRecord) -> None:
+        known = {Tap(tap.boundary, tap.state): decode(tap.projection)[-1] for tap in fingerprint.taps}
+        if fingerprint.landmarks:
+            rows = decode(fingerprint.landmarks)
+            marks = zip(landmark_taps(fingerprint.layers), rows, strict=True)
+            # A target with several streams has one state per boundary: the tap's own name for it stays.
+            named = {tap.boundary for tap in known if tap.state not in ("residual", "final_norm")}
+            known |= {tap: row for tap, row in marks if tap.state == "final_norm" or tap.boundary not in named}
+        self.taps = tuple(sorted(known))
+        self.rows = torch.stack([known[tap] for tap in self.taps])
+
+    def gap(self, tap: Tap) -> float:
+        """Relative error between a state and the one that is hardest to tell from it; 1 if there is no other."""
+        at = self.taps.index(tap)
+        others = [number for number in range(len(self.taps)) if number != at]
+        errors = _errors(self.rows[others], self.rows[at].expand(len(others), -1))
+        return min(1.0, float(errors.min())) if others else 1.0
+
+    def nearest(self, row: torch.Tensor) -> Resemblance:
+        """The state that a projection [64] is nearest to."""
+        errors = _errors(row.expand_as(self.rows), self.rows)
+        order = torch.argsort(errors).tolist()
+        first, error = self.taps[order[0]], float(errors[order[0]])
+        second = self.taps[order[1]] if len(order) > 1 else None
+        return Resemblance(
+            boundary=first.boundary,
+            state=first.state,
+            error=error,
+            next_boundary=None if second is None else second.boundary,
+            next_state="residual" if second is None else second.state,
+            next_error=None if second is None else float(errors[order[1]]),
+            is_it=error < self.gap(first) / 2,
+        )
+
+
+def _compared(
+    fingerprint: FingerprintRecord,
+    one: TapFingerprint,
+    given: torch.Tensor,
+    start: int,
+    landmarks: Landmarks,
+    most: float | None,
+) -> TapComparison:
+    tap, projected = Tap(one.boundary, one.state), project(given)
+    # Whatever token comes first draws attention: its state is large, and much the same at every layer.
+    skip = 1 if start == 0 and len(given) > 1 else 0
+    errors = _errors(projected, decode(one.projection)[start:])[skip:]
+    norms = given.to(torch.float64).norm(dim=1)[skip:]
+    recorded = torch.tensor(one.norms[start:], dtype=torch.float64)[skip:].clamp_min(torch.finfo(torch.float64).tiny)
+    nearest, gap = landmarks.nearest(projected[-1]), landmarks.gap(tap)
+    allowed = tolerance(one.boundary, fingerprint.dtype, dtype_of(given)) if most is None else most
+    error, within = float(errors.median()), int((errors <= min(allowed, gap / 2)).sum())
+    found, reason, settle = _judged(tap, error, min(allowed, gap / 2), gap, within / len(errors), nearest)
+    return TapComparison(
+        boundary=one.boundary,
+        state=one.state,
+        found=found,
+        error=error,
+        tolerance=min(allowed, gap / 2),
+        rows=len(errors),
+        rows_within=within,
+        norm_ratio=float((norms / recorded).median()),
+        resembles=nearest,
+        reason=reason,
+        settle=settle,
+    )
+
+
+def _judged(
+    tap: Tap, error: float, allowed: float, gap: float, within: float, nearest: Resemblance
+) -> tuple[Literal["same", "not the same", "unknown"], str, str]:
+    if gap == 0.0:
+        reason = "the fingerprint has the same state at another boundary"
+        return UNKNOWN, reason, "make the fingerprint with the target's real weights"
+    if error <= allowed:
+        if within >= _ROWS:
+            return SAME, "", ""
+        reason = "some tokens have this state and others do not"
+        return UNKNOWN, reason, "send the probe alone, as one request, with nothing of it cached"
+    if nearest.tap == tap and nearest.is_it and error < gap / 2:
+        reason = "nearer to this state than to any other, and farther than its dtypes explain"
+        return UNKNOWN, reason, "are the weights the same, and not quantised? if so, or if meant: --tolerance"
+    return DIFFERENT, "", ""
+
+
+def _errors(given: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
+    """Relative error row by row, [R]; against a row of zeros it is 0 or 1."""
+    apart, norm = (given - reference).norm(dim=1), reference.norm(dim=1)
+    return torch.where(norm > 0, apart / norm.clamp_min(torch.finfo(torch.float64).tiny), (apart > 0).double())
+
+
+def _first_row(fingerprint: FingerprintRecord, tokens: torch.Tensor | Sequence[int]) -> int:
+    given = tuple(tokens.tolist() if isinstance(tokens, torch.Tensor) else tokens)
+    start = len(fingerprint.tokens) - len(given)
+    if start < 0 or not given or given != fingerprint.tokens[start:]:
+        raise SampleError(
+            "the states are of other tokens than the fingerprint's",
+            expected=_listed(fingerprint.tokens),
+            actual=_listed(given),
+        )
+    return start
+
+
+def _listed(tokens: tuple[int, ...]) -> str:
+    shown = ",".join(map(str, tokens[:16]))
+    return f"{shown} and {len(tokens) - 16} more" if len(tokens) > 16 else shown or "none"
+
+
+def _checked(fingerprint: FingerprintRecord, given: torch.Tensor, tap: TapFingerprint, start: int) -> torch.Tensor:
+    shape = (len(fingerprint.tokens) - start, fingerprint.width)
+    _check(given, shape, Tap(tap.boundary, tap.state).label())
+    return given
+
+
+def _check(given: torch.Tensor, shape: tuple[int, int], where: str) -> None:
+    if tuple(given.shape) != shape or not shape[0]:
+        raise SampleError(
+            "the states have another shape", where=where, expected=str(list(shape)), actual=str(list(given.shape))
+        )
+    if not bool(torch.isfinite(given).all()):
+        raise DegenerateSampleError("the states hold numbers that are not finite", where=where)

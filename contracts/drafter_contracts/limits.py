@@ -42,3 +42,9 @@ probe_max_tokens = 256
 sample_pickle_max_bytes = 64 * 1024 * 1024
 #: Most tokens of one sample.
 sample_max_tokens = 4 * 1024 * 1024
+#: Largest sample that is unpacked beside its file (.gz, torch's old container), bytes.
+sample_unpacked_max_bytes = 32 * 1024 * 1024 * 1024
+#: Most members of a sample's zip container, by the size of its directory, bytes.
+sample_directory_max_bytes = 4 * 1024 * 1024
+#: Most samples of one file (a list, a batch); a folder or cache may hold any number.
+sample_max_entries = 65_536

@@ -1,0 +1,146 @@
+"""What the scores of several layouts say about the stated one; where they do not tell, what would."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from drafter_contracts.evidence.documents import LayoutScore
+from drafter_contracts.values.acceptance.blocks import FEWEST_BLOCKS, needed_errors
+from drafter_contracts.values.acceptance.layouts import STATED
+from drafter_contracts.values.acceptance.scores import AS_RECORDED, Measurement
+
+#: Tokens per step below which a difference is of no use to anybody, however sure it is.
+RELEVANT = 0.02
+#: More than so many times the rows are not asked for: the layouts are the same to this drafter.
+_MOST_TIMES = 50
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """A verdict (see `Evaluation`), why in one sentence, and what else a reader should know."""
+
+    verdict: Literal["stated", "other", "unknown"]
+    reason: str
+    notes: tuple[str, ...] = ()
+
+
+def judge(measured: Measurement) -> Judgement:
+    """The verdict on the first of the scores.
+
+    "other": a layout is better by so many standard errors of the paired difference that chance does not explain it, and
+    by a relevant amount. "stated": every other is behind by as much, and the drafter does draft. Else "unknown".
+    """
+    notes = _notes(measured)
+    first, *others = measured.scores
+    if first.name != STATED:
+        return Judgement(verdict="unknown", reason=_unstated(measured), notes=notes)
+    if measured.blocks < FEWEST_BLOCKS:
+        reason = f"{measured.rows} rows are too few to compare layouts; more tokens settle it"
+        return Judgement(verdict="unknown", reason=reason, notes=notes)
+    compared = [*others, *([] if measured.recorded is None else [measured.recorded])]
+    errors = needed_errors(measured.blocks, max(len(compared), 1))
+    if not any(_drafts(score, measured.chance, errors) for score in (first, *compared)):
+        most = max(score.length for score in (first, *compared))
+        reason = (
+            f"the drafter is never accepted under any layout tried: {most:.2f} tokens per step at most, as by chance"
+        )
+        return Judgement(verdict="unknown", reason=f"{reason}; {_NEVER}", notes=notes)
+    better = [one for one in compared if _ahead(one, errors) and _drafts(one, measured.chance, errors)]
+    named = [one for one in better if one.name != AS_RECORDED]
+    if named:
+        return Judgement(verdict="other", reason=_better(named[0], first), notes=notes)
+    if better:
+        reason = (
+            "on the samples' own states the drafter does better than on those of the stated layout,"
+            f" {_two(better[0], first)}, and no layout tried explains it; drafters identify says which states they are"
+        )
+        return Judgement(verdict="unknown", reason=reason, notes=notes)
+    return _stated(measured, others, errors, notes)
+
+
+_NEVER = "drafters identify compares the states themselves, and --layouts tries others"
+
+
+def _stated(measured: Measurement, others: list[LayoutScore], errors: float, notes: tuple[str, ...]) -> Judgement:
+    first = measured.scores[0]
+    near = [one for one in others if -one.behind <= errors * one.behind_deviation]
+    if not _drafts(first, measured.chance, errors):
+        reason = f"under the stated layout the drafter is accepted as by chance, {first.length:.2f} tokens per step"
+        return Judgement(verdict="unknown", reason=f"{reason}; {_NEVER}", notes=notes)
+    if near:
+        names = ", ".join(one.name for one in near[:3]) + (f" and {len(near) - 3} more" if len(near) > 3 else "")
+        reason = (
+            f"{names} cannot be told from the stated layout, {_two(near[0], first)}; {_settle(measured, near, errors)}"
+        )
+        return Judgement(verdict="unknown", reason=reason, notes=notes)
+    if not others:
+        reason = "no other layout was tried: nothing to compare the stated one with; --layouts names some"
+        return Judgement(verdict="unknown", reason=reason, notes=notes)
+    reason = f"the stated layout is best, {first.length:.2f} tokens per step; next is {_next(others[0])}"
+    return Judgement(verdict="stated", reason=reason, notes=notes)
+
+
+def _drafts(score: LayoutScore, chance: dict[str, float], errors: float) -> bool:
+    """Whether a drafter is accepted more often than its words' frequencies explain."""
+    return score.length - chance[score.name] > max(errors * score.deviation, RELEVANT)
+
+
+def _ahead(score: LayoutScore, errors: float) -> bool:
+    return score.behind > max(errors * score.behind_deviation, RELEVANT)
+
+
+def _apart(score: LayoutScore, blocks: int) -> bool:
+    """Whether a single layout differs from the stated one, to whichever side."""
+    if blocks < FEWEST_BLOCKS:
+        return False
+    return abs(score.behind) > max(needed_errors(blocks, 1) * score.behind_deviation, RELEVANT)
+
+
+def _settle(measured: Measurement, near: list[LayoutScore], errors: float) -> str:
+    """How many rows would tell them apart, if what was seen so far goes on."""
+    times = max((errors * one.behind_deviation / abs(one.behind)) ** 2 if one.behind else math.inf for one in near)
+    if times > _MOST_TIMES:
+        return "to this drafter they may be the same; drafters identify compares the states themselves"
+    rows = times * measured.rows
+    step = 10 ** max(math.floor(math.log10(rows)) - 1, 0)
+    return f"about {math.ceil(rows / step) * step} rows would tell ({measured.rows} so far): give more tokens"
+
+
+def _better(other: LayoutScore, first: LayoutScore) -> str:
+    return f"{other.name}, boundaries {list(other.boundaries)}, is better than the stated layout, {_two(other, first)}"
+
+
+def _two(other: LayoutScore, first: LayoutScore) -> str:
+    return f"{other.length:.2f} against {first.length:.2f} tokens per step"
+
+
+def _next(score: LayoutScore) -> str:
+    return f"{score.name} with {score.length:.2f}"
+
+
+def _unstated(measured: Measurement) -> str:
+    best = measured.scores[0]
+    return (
+        f"no layout is stated; of those tried boundaries {list(best.boundaries)} are best, {best.length:.2f} tokens per"
+        " step; --boundaries or --output-ids states one"
+    )
+
+
+def _notes(measured: Measurement) -> tuple[str, ...]:
+    first = measured.scores[0]
+    notes = [f"by chance, first choices shuffled among the rows: {measured.chance[first.name]:.2f} tokens per step"]
+    notes.append(
+        f"the text is the target's own first choice at {measured.greedy:.1%} of its tokens; elsewhere steps after the"
+        " first take the text as given"
+    )
+    recorded = measured.recorded
+    if recorded is not None and first.name == STATED and _apart(recorded, measured.blocks):
+        notes.append(
+            f"the samples' own states are not those of the stated layout: {_two(recorded, first)};"
+            " drafters identify says which they are"
+        )
+    if measured.left_out:
+        notes.append(f"not tried, the reference lacks their states: {', '.join(name for name, _ in measured.left_out)}")
+    return tuple(notes)

@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "check": ("check_command", "would this launch feed the drafter the states it was trained on?"),
     "guard": ("guard_command", "check a launch, then become it; or exit without starting it"),
     "explain": ("explain_command", "what a finding's code means and what goes wrong without it"),
+    "capture": ("values.capture_command", "run a target and keep its states in a file, for `--reference`"),
     "publish": ("publishing.command", "store a drafter in the registry under a name and version"),
     "import-config": ("hub.import_config_command", "publish a drafter whose weights stay where they are"),
     "resolve": ("resolving.command", "the launch flags of a stored drafter for one engine release"),

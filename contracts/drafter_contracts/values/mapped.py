@@ -79,7 +79,7 @@ class MappedFile:
             except (RuntimeError, OSError) as error:
                 raise CheckpointError("cannot be mapped into memory", where=self.path, actual=str(error)) from None
             self._storage = storage
-        return self._storage  # type: ignore[return-value]
+        return self._storage
 
 
 def _view(storage: torch.UntypedStorage, dtype: torch.dtype, offset: int, count: int) -> torch.Tensor:

@@ -28,3 +28,11 @@ def random_target(tmp_path_factory):
     from making.targets import random_llama
 
     return random_llama(str(tmp_path_factory.mktemp("target")))
+
+
+@pytest.fixture(scope="session")
+def trained():
+    """A trained target and an EAGLE-3 drafter trained on its own text (`making.trained.Trained`), from a cache."""
+    from making.trained import trained
+
+    return trained()

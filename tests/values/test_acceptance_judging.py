@@ -72,7 +72,7 @@ def test_a_drafter_that_is_never_accepted_proves_nothing():
 def test_a_drafter_that_always_says_the_same_is_accepted_by_chance():
     capture = made_up_capture(tokens=600, vocabulary=3)
     layouts = [(STATED, LAYOUT), *neighbours(LAYOUT, 6)]
-    measured = measure(Constant(3), [Passage(capture=capture)], layouts, STEPS)
+    measured = measure(Constant(), [Passage(capture=capture)], layouts, STEPS)
     assert measured.scores[0].length == pytest.approx(measured.chance[STATED], abs=0.1)
     assert measured.scores[0].length > 1.3
     assert judge(measured).verdict == "unknown"
@@ -83,16 +83,8 @@ class Constant:
 
     taps = 3
 
-    def __init__(self, vocabulary):
-        self.vocabulary = vocabulary
-
-    def to_target(self, ids):
-        return ids
-
-    def forward(self, states, tokens, steps):
-        logits = torch.zeros(steps, len(tokens) - steps, self.vocabulary)
-        logits[..., 1] = 1.0
-        return logits
+    def choices(self, states, tokens, steps):
+        return torch.ones(steps, len(tokens) - steps, dtype=torch.int64)
 
 
 def test_a_neighbour_within_chance_leaves_it_open_and_says_how_many_rows_would_tell():

@@ -24,8 +24,8 @@ def drafts_of_an_engine(drafter, states, text, at, steps):
     unknown = torch.full((steps, states.shape[1]), 1e3)
     for step in range(steps):
         tokens = torch.cat([text[: at + 2], torch.tensor(drafts, dtype=torch.int64), torch.zeros(steps).long()])
-        logits = drafter.forward(torch.cat([states[: at + 1], unknown]), tokens[: at + 1 + steps], steps)
-        drafts.append(int(drafter.to_target(logits[step, at].argmax())))
+        choices = drafter.choices(torch.cat([states[: at + 1], unknown]), tokens[: at + 1 + steps], steps)
+        drafts.append(int(choices[step, at]))
     return drafts
 
 
@@ -50,7 +50,7 @@ def test_on_the_targets_own_text_the_count_is_that_of_a_real_speculative_loop(ra
         text = torch.cat([text, choices_after(text)[-1:]])
     whole = target.run(text)
     greedy = replace(whole, choices=torch.cat([text[1:], whole.choices[-1:]]))  # the first three are given, not chosen
-    drafter = Remembering(greedy, LAYOUT, forgets=0.35, draft_offset=3)
+    drafter = Remembering(greedy, LAYOUT, forgets=0.35)
     fused = torch.cat(states_of(whole, LAYOUT), dim=-1)
     hits = hits_of(drafter, states_of(whole, LAYOUT), whole, STEPS)
     rows = len(text) - STEPS

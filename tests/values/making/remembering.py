@@ -32,31 +32,26 @@ class Remembering:
         capture: What it learnt.
         layout: The layout that it learnt it from.
         forgets: Share of choices that it gets wrong.
-        draft_offset: Draft ids are target ids plus this.
     """
 
-    def __init__(self, capture, layout, *, forgets: float = 0.3, draft_offset: int = 0, seed: int = 0):
+    def __init__(self, capture, layout, *, forgets: float = 0.3, seed: int = 0):
         self.known = torch.cat([capture.states[tap].float() for tap in layout.taps], dim=-1)
         self.tokens = capture.tokens
-        self.choices = capture.choices
+        self.after = capture.choices
         self.taps = len(layout.taps)
         self.vocabulary = int(capture.record.vocab_size)
-        self.offset = draft_offset
         generator = torch.Generator().manual_seed(seed)
-        self.forgotten = torch.rand(len(self.choices), generator=generator) < forgets
+        self.forgotten = torch.rand(len(self.after), generator=generator) < forgets
 
-    def to_target(self, ids):
-        return ids - self.offset
-
-    def forward(self, states, tokens, steps):
+    def choices(self, states, tokens, steps):
         rows = len(tokens) - steps
         at = torch.cdist(states[:rows], self.known).argmin(1)
-        logits = torch.zeros(steps, rows, self.vocabulary + self.offset)
+        drafted = []
         for step in range(1, steps + 1):
-            place = (at + step).clamp(max=len(self.choices) - 1)
-            guess = torch.where(self.forgotten[place], (self.choices[place] + 1) % self.vocabulary, self.choices[place])
+            place = (at + step).clamp(max=len(self.after) - 1)
+            guess = torch.where(self.forgotten[place], (self.after[place] + 1) % self.vocabulary, self.after[place])
             given = tokens[step : step + rows]
             lost = given != self.tokens[place]
             guess = torch.where(lost, (given * 7 + step) % self.vocabulary, guess)
-            logits[step - 1, torch.arange(rows), guess + self.offset] = 1.0
-        return logits
+            drafted.append(guess)
+        return torch.stack(drafted)

@@ -28,11 +28,8 @@ class Drafts(Protocol):
     def taps(self) -> int:
         """States that `fc` reads."""
 
-    def forward(self, states: torch.Tensor, tokens: torch.Tensor, steps: int) -> torch.Tensor:
-        """Logits [steps, T - steps, D] for states [T, taps * H] and tokens [T]; see the module's docstring."""
-
-    def to_target(self, ids: torch.Tensor) -> torch.Tensor:
-        """Target ids of ids of the draft vocabulary."""
+    def choices(self, states: torch.Tensor, tokens: torch.Tensor, steps: int) -> torch.Tensor:
+        """First choices as target ids, int64 [steps, T - steps], for states [T, taps * H] and tokens [T]."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,9 +104,7 @@ def hits_of(drafter: Drafts, states: Sequence[torch.Tensor], capture: Capture, s
             actual="none",
         )
     fused = torch.cat([state.float() for state in states], dim=-1)
-    with torch.inference_mode():
-        logits = drafter.forward(fused, capture.tokens, steps)
-        drafted = drafter.to_target(logits.argmax(-1)).cpu()
+    drafted = drafter.choices(fused, capture.tokens, steps).cpu()
     rows = drafted.shape[1]
     choices = capture.choices.cpu()
     chosen = torch.stack([choices[step : step + rows] for step in range(1, steps + 1)])

@@ -28,6 +28,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "guard": ("guard_command", "check a launch, then become it; or exit without starting it"),
     "explain": ("explain_command", "what a finding's code means and what goes wrong without it"),
     "capture": ("values.capture_command", "run a target and keep its states in a file, for `--reference`"),
+    "fingerprint": ("values.fingerprint_command", "keep the target's states on a fixed probe, to ask engines by"),
+    "verify": ("values.verify_command", "does a running engine feed the states that a drafter was fingerprinted with?"),
     "publish": ("publishing.command", "store a drafter in the registry under a name and version"),
     "import-config": ("hub.import_config_command", "publish a drafter whose weights stay where they are"),
     "resolve": ("resolving.command", "the launch flags of a stored drafter for one engine release"),

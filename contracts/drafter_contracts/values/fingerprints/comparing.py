@@ -38,7 +38,7 @@ class Resemblance(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
         next_boundary: The second nearest.
         next_state: Which state of it.
         next_error: The error against that.
-        is_it: Nearer than half of what separates that state from every other.
+        is_it: At most half as far from it as from the second nearest.
     """
 
     boundary: Boundary
@@ -164,14 +164,15 @@ class Landmarks:
         order = torch.argsort(errors).tolist()
         first, error = self.taps[order[0]], float(errors[order[0]])
         second = self.taps[order[1]] if len(order) > 1 else None
+        behind = 1.0 if second is None else float(errors[order[1]])
         return Resemblance(
             boundary=first.boundary,
             state=first.state,
             error=error,
             next_boundary=None if second is None else second.boundary,
             next_state="residual" if second is None else second.state,
-            next_error=None if second is None else float(errors[order[1]]),
-            is_it=error < self.gap(first) / 2,
+            next_error=None if second is None else behind,
+            is_it=error <= behind / 2 and behind > 0,
         )
 
 
@@ -192,7 +193,7 @@ def _compared(
     nearest, gap = landmarks.nearest(projected[-1]), landmarks.gap(tap)
     allowed = tolerance(one.boundary, fingerprint.dtype, dtype_of(given)) if most is None else most
     error, within = float(errors.median()), int((errors <= min(allowed, gap / 2)).sum())
-    found, reason, settle = _judged(tap, error, min(allowed, gap / 2), gap, within / len(errors), nearest)
+    found, reason, settle = _judged(tap, error <= min(allowed, gap / 2), gap, within / len(errors), nearest)
     return TapComparison(
         boundary=one.boundary,
         state=one.state,
@@ -209,18 +210,18 @@ def _compared(
 
 
 def _judged(
-    tap: Tap, error: float, allowed: float, gap: float, within: float, nearest: Resemblance
+    tap: Tap, near: bool, gap: float, within: float, nearest: Resemblance
 ) -> tuple[Literal["same", "not the same", "unknown"], str, str]:
     if gap == 0.0:
         reason = "the fingerprint has the same state at another boundary"
         return UNKNOWN, reason, "make the fingerprint with the target's real weights"
-    if error <= allowed:
+    if near:
         if within >= _ROWS:
             return SAME, "", ""
         reason = "some tokens have this state and others do not"
         return UNKNOWN, reason, "send the probe alone, as one request, with nothing of it cached"
-    if nearest.tap == tap and nearest.is_it and error < gap / 2:
-        reason = "nearer to this state than to any other, and farther than its dtypes explain"
+    if nearest.tap == tap and nearest.is_it:
+        reason = "nearer to this state than to any other, and farther than dtypes explain"
         return UNKNOWN, reason, "are the weights the same, and not quantised? if so, or if meant: --tolerance"
     return DIFFERENT, "", ""
 

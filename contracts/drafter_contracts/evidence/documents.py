@@ -98,13 +98,15 @@ class StateMatch(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
         shift: Row t of the sample is row t + shift of the reference; 0 normally.
         map: How the sample's basis differs: "" not at all, "scaled", "rotated".
         scale: Factor of a scaled or rotated state.
-        error: Relative error: norm of the difference over norm of the reference, over all rows compared.
+        error: The figure that decides: relative error (norm of the difference over norm of the reference) of the median
+            row, or of a row that is not of this state though the median row is.
         tolerance: What the dtypes explain; errors below it are the same state.
         next_boundary: The next best boundary.
         next_state: Which state of it.
         next_error: The error against it.
         reason: Why it is unknown, or "".
         settle: What would settle that, or "".
+        remark: What a reader should know although it was found, or "".
         errors: Against every state of the reference, boundaries in ascending order, the final norm last.
     """
 
@@ -122,6 +124,7 @@ class StateMatch(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
     next_error: float | None = None
     reason: str = ""
     settle: str = ""
+    remark: str = ""
     errors: tuple[TapError, ...] = ()
 
 

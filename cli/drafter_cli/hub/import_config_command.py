@@ -11,6 +11,7 @@ from drafter_cli.commandline import Command, Option, Parsed
 from drafter_cli.errors import UsageError
 from drafter_cli.hub import source as hub_source
 from drafter_cli.publishing import command as publish_command
+from drafter_cli.publishing import evidence
 from drafter_cli.publishing import options as publish_options
 from drafter_cli.publishing.carry_out import Plan
 from drafter_cli.publishing.files import Chosen
@@ -121,6 +122,7 @@ def _publish(parsed: Parsed, view: View, listing: HubListing, imported: Imported
     if model and not said.target_model:
         said = msgspec.structs.replace(said, target_model=model)
     facts = publish_command.read_facts(folder, target, beside)
+    said = msgspec.structs.replace(said, evidence=evidence.gather(parsed, view))
     recorded = record(facts, said, target, tuple(file.record for file in imported.files))
     if recorded.obstacles or recorded.manifest is None:
         return publish_command.refuse(parsed, view, f"{said.name or 'NAME'}@{said.version or 'VERSION'}", recorded)

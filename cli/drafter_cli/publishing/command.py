@@ -11,7 +11,7 @@ from drafter_cli.errors import EXIT_INTEGRITY, EXIT_OK, EXIT_UNKNOWN, UsageError
 from drafter_cli.hub import source as hub_source
 from drafter_cli.progress import Progress
 from drafter_cli.publishing import carry_out as publishing
-from drafter_cli.publishing import file_digests
+from drafter_cli.publishing import evidence, file_digests
 from drafter_cli.publishing import options as publish_options
 from drafter_cli.publishing.carry_out import Plan, PlannedFile
 from drafter_cli.publishing.files import Chosen, choose
@@ -42,7 +42,8 @@ COMMANDS = {
             "Reads config.json and the safetensors headers, and records what the drafter was trained on: what the\n"
             "files say is read off them, the rest is taken on word and shown as such. A drafters-manifest.json beside\n"
             "the weights is such a word. Publishes nothing while a fact that decides is open (exit 5) or contradicted\n"
-            "by the files (exit 7), and says what settles it.\n"
+            "by the files (exit 7), and says what settles it. --evidence and --sample settle or confirm the layers by\n"
+            "numbers; a layout that they contradict is not published.\n"
             "DIR may be hf://ORG/REPO[@REVISION]. A run that was cut continues where it stopped."
         ),
         words=("DIR",),
@@ -51,6 +52,7 @@ COMMANDS = {
             ("drafters publish ./kimi-eagle3 --name kimi-eagle3 --version 1.0 --target ./Kimi-K2.5 --dry-run", "look"),
             ("drafters publish ./kimi-eagle3 --name kimi-eagle3 --version 1.0 --target ./Kimi-K2.5", "publish"),
             ("drafters publish ./d --name d --version 2 --target ORG/NAME --output-ids 2,30,58 --alias prod", "state"),
+            ("drafters publish ./d --name d --version 2 --target ./target --evidence identify.json", "prove"),
         ),
     )
 }
@@ -78,6 +80,7 @@ def run(command: Command, parsed: Parsed) -> int:  # noqa: ARG001 - every comman
     if model and not statement.target_model:
         statement = msgspec.structs.replace(statement, target_model=model)
     facts = read_facts(source.directory, target, beside)
+    statement = msgspec.structs.replace(statement, evidence=evidence.gather(parsed, view))
     recorded = record(facts, statement, target, ())
     if recorded.obstacles or recorded.manifest is None:
         return refuse(parsed, view, _title(recorded.manifest, statement), recorded)
@@ -99,6 +102,8 @@ def finish(parsed: Parsed, view: View, recorded: Recorded, plan: Plan, chosen: C
     reference = f"{manifest.name}@{manifest.version}"
     _check_names(manifest, parsed.value("--alias"))
     view.facts(reference, recorded)
+    for note in recorded.notes:
+        view.note(note)
     view.files([file.record for file in plan.files], chosen.left_out, chosen.code)
     if parsed.has("--dry-run"):
         _show_dry_run(parsed, recorded, chosen)
@@ -284,6 +289,8 @@ def _show_dry_run(parsed: Parsed, recorded: Recorded, chosen: Chosen) -> None:
             "manifest": manifest,
             "read": recorded.read,
             "taken_on_word": recorded.taken_on_word,
+            "told_by_values": recorded.told_by_values,
+            "notes": recorded.notes,
             "left_out": [{"path": path, "why": why} for path, why in chosen.left_out],
         }
     )

@@ -55,7 +55,7 @@ def choose(directory: str, only: Collection[str] | None = None) -> Chosen:
     Raises:
         UsageError: A file that the drafter was read from cannot be published: it links out of the directory.
     """
-    read = _weights(directory)
+    read = weight_files(directory)
     paths: list[str] = []
     left_out: list[tuple[str, str]] = []
     for path in _walk(directory):
@@ -126,7 +126,7 @@ def _preferred(read: Collection[str]) -> str:
     return f"{INDEX} names others" if len(read) != 1 else f"{next(iter(read))} is there"
 
 
-def _weights(directory: str) -> tuple[str, ...]:
+def weight_files(directory: str) -> tuple[str, ...]:
     """The weight files that the drafter is read from, as `checkpoint.files` prefers them; it has checked the index."""
     names = sorted(os.listdir(directory))
     if INDEX in names:

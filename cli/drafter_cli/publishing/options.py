@@ -10,6 +10,7 @@ from drafter_cli.client.connect import OPTIONS as REGISTRY
 from drafter_cli.commandline import JSON, Option, Parsed
 from drafter_cli.errors import UsageError
 from drafter_cli.gate_options import numbers
+from drafter_cli.publishing import evidence
 from drafter_contracts.checkpoint.facts import METHODS, UNKNOWN_METHOD
 from drafter_contracts.manifest_records import Acceptance
 from drafter_contracts.recording.statement import Statement
@@ -56,6 +57,7 @@ STATEMENTS = (
 )
 OPTIONS = (
     *STATEMENTS,
+    *evidence.OPTIONS,
     Option("--alias", "point this alias at the version once it is published", "ALIAS"),
     Option("--why", "reason of that move, for the alias's history", "TEXT"),
     Option("--repair", "send every file, those that the registry has too: mends what fsck found damaged"),

@@ -32,7 +32,11 @@ class View:
     def facts(self, name: str, recorded: Recorded) -> None:
         """The manifest, fact by fact."""
         write(self._style.paint(printable(name), BOLD), to_stderr=True)
-        for heading, lines in (("read", recorded.read), ("taken on word", recorded.taken_on_word)):
+        for heading, lines in (
+            ("read", recorded.read),
+            ("told by values", recorded.told_by_values),
+            ("taken on word", recorded.taken_on_word),
+        ):
             if lines:
                 self._table(f"{heading}:", _FACTS, [(line.fact, line.value, line.source) for line in lines])
 

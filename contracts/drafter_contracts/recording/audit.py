@@ -36,6 +36,7 @@ from drafter_contracts.recording.derive import (
     plain_dtype,
     stated_depth,
 )
+from drafter_contracts.recording.kept_values import values_contradictions
 from drafter_contracts.recording.layouts import GIVE_TARGET, SETTLED_BY, config_place, follows
 
 TYPE_CHECKING = False
@@ -78,6 +79,7 @@ def contradictions(manifest: Manifest, facts: DrafterFacts) -> tuple[Claim, ...]
         *_target(manifest, facts),
         *_draft(manifest, facts),
         *_layout(manifest, facts),
+        *values_contradictions(manifest),
     )
 
 

@@ -22,6 +22,7 @@ from drafter_contracts.manifest import (
 from drafter_contracts.recording.audit import contradictions, missing
 from drafter_contracts.recording.claims import Claim, Line
 from drafter_contracts.recording.derive import Derived, derive_draft
+from drafter_contracts.recording.evaluation import evaluated
 from drafter_contracts.recording.layouts import record_layout
 from drafter_contracts.recording.ledger import Ledger
 from drafter_contracts.recording.statement import Statement
@@ -43,13 +44,17 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
         manifest: The manifest; None while there are obstacles.
         read: Facts that were read, with the file and the key or tensor.
         taken_on_word: Facts that nothing but somebody's word supports, with whose.
+        told_by_values: Facts that recorded states tell, with the document that says so.
         obstacles: Why there is no manifest, each with what settles it.
+        notes: What was given and is not recorded, with the reason.
     """
 
     manifest: Manifest | None
     read: tuple[Line, ...] = ()
     taken_on_word: tuple[Line, ...] = ()
+    told_by_values: tuple[Line, ...] = ()
     obstacles: tuple[Claim, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def record(
@@ -71,13 +76,16 @@ def record(
     read = "" if facts.method == UNKNOWN_METHOD else facts.method
     method = ledger.choose("method", statement.method, base.method, read, "; ".join(facts.method_evidence))
     target_record = record_target(facts, statement, base.target, target, ledger)
+    layout = record_layout(facts, method, statement, target_record, ledger)
+    if layout is not None:
+        layout = evaluated(layout, statement.evidence, target_record, files, ledger)
     manifest = Manifest(
         schema=SCHEMA,
         name=ledger.choose("name", statement.name, base.name, "", ""),
         version=ledger.choose("version", statement.version, base.version, "", ""),
         method=method,
         target=target_record,
-        layout=record_layout(facts, method, statement, target_record, ledger),
+        layout=layout,
         draft=_draft(facts, statement, base.draft, ledger),
         recommended=Recommended(**_said("recommended", _RECOMMENDED, statement, base.recommended, ledger)),
         acceptance=ledger.choose("acceptance", statement.acceptance, base.acceptance, (), ""),
@@ -90,7 +98,9 @@ def record(
         manifest=None if obstacles else manifest,
         read=tuple(ledger.read),
         taken_on_word=tuple(ledger.word),
+        told_by_values=tuple(ledger.values),
         obstacles=obstacles,
+        notes=tuple(ledger.notes),
     )
 
 

@@ -21,6 +21,8 @@ from drafter_contracts.checkpoint.facts import (
 from drafter_contracts.checkpoint.parts import AUX_METHODS
 from drafter_contracts.layout import RESIDUAL, CaptureLayout, Tap, describe_taps, layout_from_boundaries
 from drafter_contracts.manifest_records import LayoutRecord, StatedIds, TargetRecord
+from drafter_contracts.recording import evaluation
+from drafter_contracts.recording import evidence as by_values
 from drafter_contracts.recording.claims import Claim, Line
 from drafter_contracts.recording.derive import count, derive_norm, fc_input_width, fc_place
 from drafter_contracts.recording.ledger import Ledger, says
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from drafter_contracts.recording.statement import Statement
     from drafter_contracts.value_types import State
 
-SETTLED_BY = "--output-ids or --boundaries, as the training run's own configuration says them"
+SETTLED_BY = "--output-ids or --boundaries, as the training run's own configuration says them; or --evidence, by values"
 GIVE_TARGET = "--target, with its config.json at hand"
 _OPEN = (ENGINE_DEFAULT, CONTRADICTORY, UNDECIDABLE)
 _BOUNDARIES = "/layout/boundaries"
@@ -55,14 +57,40 @@ def record_layout(
             reason = f"{statement.spoken()} states captured layers, and {method} reads no aux hidden states"
             actual = str(list(statement.boundaries))
             ledger.obstacles.append(Claim("/layout", reason, "no captured layers", actual, _why(facts)))
+        for given in statement.evidence:
+            reason = f"{given.name} tells of captured layers, and {method} reads no aux hidden states"
+            ledger.obstacles.append(Claim("/layout", reason, "no captured layers", given.name, _why(facts)))
         return recorded
+    told = by_values.told_by(statement.evidence, recorded, target, ledger)
     if statement.boundaries is not None:
-        layout = _by_option(facts, statement, statement.boundaries, ledger)
+        stated_by, layout = statement.spoken(), _by_option(facts, statement, statement.boundaries, ledger)
     elif recorded is not None:
-        layout = _by_manifest(facts, recorded, ledger)
+        stated_by, layout = ledger.manifest_source, _by_manifest(facts, recorded, ledger)
+    elif told is not None and facts.layout.confidence in _OPEN:
+        stated_by, layout = told.name, _by_values(facts, told, statement, ledger)
     else:
-        layout = _by_files(facts, statement, ledger)
-    return None if layout is None else _measured(facts, layout, statement, target, ledger)
+        stated_by, layout = config_place(facts.layout), _by_files(facts, statement, ledger)
+    if layout is None:
+        return None
+    layout = _held_against_values(layout, told, stated_by, statement, recorded, ledger)
+    return _measured(facts, layout, stated_by, target, ledger)
+
+
+def _held_against_values(
+    layout: LayoutRecord,
+    told: by_values.Told | None,
+    stated_by: str,
+    statement: Statement,
+    recorded: LayoutRecord | None,
+    ledger: Ledger,
+) -> LayoutRecord:
+    by_values.contradicted_in_part(layout, statement.evidence, stated_by, ledger)
+    if told is not None:
+        open_states = statement.boundaries is not None and not layout.states
+        layout = by_values.confirmed(layout, told, stated_by, ledger, open_states=open_states)
+    if recorded is not None and recorded.evaluated is not None:
+        layout = evaluation.carried(layout, recorded.evaluated, stated_by, ledger)
+    return layout
 
 
 def _why(facts: DrafterFacts) -> str:
@@ -161,6 +189,20 @@ def _by_files(facts: DrafterFacts, statement: Statement, ledger: Ledger) -> Layo
     )
 
 
+def _by_values(facts: DrafterFacts, told: by_values.Told, statement: Statement, ledger: Ledger) -> LayoutRecord:
+    """Where neither a person nor the files state a layout, the numbers do."""
+    reading, place = facts.layout, config_place(facts.layout)
+    ledger.values.append(Line("layout.boundaries", describe_taps(told.taps), told.name))
+    producer = statement.producer or reading.producer
+    stated = StatedIds(key=reading.key, values=reading.ids, numbering=reading.numbering, producer=producer)
+    record = by_values.from_values(told)
+    return msgspec.structs.replace(
+        record,
+        stated=stated if reading.ids else None,
+        evidence=(f"{place}; {reading.confidence}: {reading.reason}",),
+    )
+
+
 def follows(reading: LayoutReading, boundaries: tuple[int, ...]) -> bool:
     """Whether these boundaries are what the files say by their producer's rule, or declare."""
     sure = reading.confidence in (PRODUCER_RULE, DECLARED)
@@ -184,7 +226,7 @@ def _states(layout: CaptureLayout) -> tuple[State, ...]:
 
 
 def _measured(
-    facts: DrafterFacts, record: LayoutRecord, statement: Statement, target: TargetRecord, ledger: Ledger
+    facts: DrafterFacts, record: LayoutRecord, stated_by: str, target: TargetRecord, ledger: Ledger
 ) -> LayoutRecord:
     """The record with everything that follows from it: output ids, widths, the width of `fc`, the norm before it."""
     taps, columns = len(record.boundaries), fc_input_width(facts)
@@ -194,7 +236,7 @@ def _measured(
     widths = record.widths or ((width,) * taps if width is not None else ())
     total = sum(widths) if widths else None
     if columns is not None:
-        _hold_against_fc(facts, taps, total, columns, statement, ledger)
+        _hold_against_fc(facts, taps, total, columns, stated_by, ledger)
         ledger.read.append(Line("layout.fc_input_width", str(columns), fc_place(facts)))
     norm = derive_norm(facts)
     if norm is not None and record.norm == "none":
@@ -215,12 +257,11 @@ def _measured(
 
 
 def _hold_against_fc(
-    facts: DrafterFacts, taps: int, total: int | None, columns: int, statement: Statement, ledger: Ledger
+    facts: DrafterFacts, taps: int, total: int | None, columns: int, stated_by: str, ledger: Ledger
 ) -> None:
     """The taps together are as wide as the input of `fc`."""
     if columns == total or (total is None and columns % taps == 0):
         return
-    who = statement.spoken() if statement.boundaries is not None else "the layout"
     each = f" of {total // taps}, {total} columns" if total is not None else ""
-    why = f"{who} names {taps} taps{each}, and the drafter's fusion layer takes {columns}"
+    why = f"{stated_by} names {taps} taps{each}, and the drafter's fusion layer takes {columns}"
     ledger.obstacles.append(Claim(_BOUNDARIES, why, f"{columns} columns", f"{taps} taps{each}", fc_place(facts)))

@@ -21,13 +21,17 @@ class Ledger:
     Attributes:
         read: Facts that were read.
         word: Facts that were taken on word.
+        values: Facts that were told by values.
         obstacles: Why there can be no manifest.
+        notes: What was given and is not recorded, with the reason.
     """
 
     def __init__(self, manifest_source: str) -> None:
         self.manifest_source = manifest_source
         self.read: list[Line] = []
         self.word: list[Line] = []
+        self.values: list[Line] = []
+        self.notes: list[str] = []
         self.obstacles: list[Claim] = []
 
     def choose(self, field: str, stated: T, recorded: T, derived: T, place: str) -> T:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from drafter_contracts.evidence.given import Given
 from drafter_contracts.manifest import FILE_NAME, Acceptance, Manifest
 from drafter_contracts.manifest_records import Owner
 from drafter_contracts.value_types import State
@@ -44,6 +45,7 @@ class Statement(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         rotated: Trained on a rotated residual basis.
         manifest: The manifest that lay beside the weights, or None.
         manifest_source: What to call that document.
+        evidence: Documents that tell the layers, or what the drafter makes of them, by values.
     """
 
     name: str = ""
@@ -74,6 +76,7 @@ class Statement(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     rotated: bool | None = None
     manifest: Manifest | None = None
     manifest_source: str = FILE_NAME
+    evidence: tuple[Given, ...] = ()
 
     def spoken(self) -> str:
         """The option that stated the layout, for messages."""

@@ -22,6 +22,7 @@ YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 
 SHAPES = st.builds(
     Shape,
     hidden=st.sampled_from([16, 24]),
+    target=st.sampled_from([16, 24]),
     taps=st.integers(1, 4),
     layers=st.integers(1, 2),
     key_heads=st.sampled_from([1, 2, 4]),

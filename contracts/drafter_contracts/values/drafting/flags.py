@@ -46,10 +46,17 @@ def norm_output(facts: DrafterFacts, stated: DraftRecord | None, notes: list[str
         ContradictionError: Two places say different things.
     """
     meant = None if stated is None else stated.norm_output
-    if meant is not None and "specforge" in facts.layout.producer.lower():
-        return meant  # SpecForge 0.2.0 inverted the key: what the manifest says of it counts
-    found = _agreed(facts, "norm_output", meant)
-    if found and "specforge" in facts.layout.producer.lower():
+    specforge = "specforge" in facts.layout.producer.lower()
+    found = _agreed(facts, "norm_output", None if specforge else meant)
+    if not specforge:
+        return bool(found)
+    if meant is not None:
+        if found not in (None, meant):
+            notes.append(
+                f"norm_output is {meant} by the manifest; config.json's {found} may be SpecForge's own meaning"
+            )
+        return meant
+    if found:
         notes.append(
             "norm_output is true, read as engines do (the next step gets the normed state); SpecForge before "
             "2026-09-15 wrote true and trained on the state that is not normed: draft.norm_output of the manifest "

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+import msgspec
 import torch
 
+from drafter_contracts import limits
 from drafter_contracts.checkpoint.facts import DrafterFacts, TensorFact
 from drafter_contracts.checkpoint.files import INDEX, SINGLE
+from drafter_contracts.checkpoint.regular import read_capped
 from drafter_contracts.errors import CheckpointError
 
 
@@ -58,14 +61,21 @@ def _map_files(directory: str) -> dict[str, torch.Tensor]:
     """Every tensor of the files that `checkpoint.files` judged, as views of the mapped files."""
     from safetensors import SafetensorError, safe_open
 
-    names = sorted(name for name in os.listdir(directory) if name.endswith(".safetensors"))
-    if SINGLE in names and not os.path.exists(os.path.join(directory, INDEX)):
-        names = [SINGLE]
     found: dict[str, torch.Tensor] = {}
-    for name in names:
+    for name in _file_names(directory):
         try:
             with safe_open(os.path.join(directory, name), framework="pt") as file:
                 found.update({key: file.get_tensor(key) for key in file.keys()})  # noqa: SIM118 (no mapping)
         except (OSError, SafetensorError) as error:
             raise CheckpointError("cannot be mapped", where=f"{directory}/{name}", actual=str(error)) from None
     return found
+
+
+def _file_names(directory: str) -> list[str]:
+    """In the order of search of `checkpoint.files`."""
+    names = sorted(name for name in os.listdir(directory) if name.endswith(".safetensors"))
+    index = os.path.join(directory, INDEX)
+    if os.path.exists(index):
+        shards = msgspec.json.decode(read_capped(index, limits.index_max_bytes))["weight_map"]
+        return sorted(set(shards.values()))
+    return [SINGLE] if SINGLE in names else names

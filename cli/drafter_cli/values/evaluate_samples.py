@@ -1,0 +1,126 @@
+"""The samples of `drafters evaluate`: passages one after another, and a record of what they were."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from drafter_cli.errors import UsageError
+from drafter_cli.terminal import printable, write
+from drafter_cli.values.reference_of import Reference, captures_of
+from drafter_contracts.errors import SampleError
+from drafter_contracts.evidence.documents import ReferenceRecord, SampleRecord
+
+if TYPE_CHECKING:
+    import torch
+
+    from drafter_contracts.values.acceptance import Passage
+    from drafter_contracts.values.records import Capture, Sample
+
+#: Rows that are enough, if no option says it: a folder of training data may hold a thousand times as many.
+ROWS = 20_000
+_LEFT_OUT = "the samples' own states are left out"
+
+
+@dataclass
+class Source:
+    """Passages of samples, one in memory at a time; afterwards, what they were.
+
+    Attributes:
+        paths: Files and folders of recorded states.
+        reference: What gives the target's states.
+        taps: States that the drafter reads.
+        steps: Tokens drafted per step.
+        masked: Only rows that the samples' own masks include count.
+        enough: Rows after which no further sample is looked at.
+        samples: Filled while they are read.
+        record: What the reference is, once one was read.
+        notes: What a reader should know of them.
+    """
+
+    paths: tuple[str, ...]
+    reference: Reference
+    taps: int
+    steps: int
+    masked: bool
+    enough: int = ROWS
+    samples: list[SampleRecord] = field(default_factory=list)
+    record: ReferenceRecord | None = None
+    notes: list[str] = field(default_factory=list)
+    _digests: dict[str, str] = field(default_factory=dict)
+
+    def passages(self) -> Iterator[Passage]:
+        """Read them.
+
+        Raises:
+            SampleError: A file that cannot be read, or holds no states.
+            CaptureError: The reference does not go with a sample.
+            UsageError: `--masked`, and a sample without a mask.
+        """
+        from drafter_contracts.values.samples import read_samples
+
+        rows = 0
+        for path in self.paths:
+            for sample in read_samples(path):
+                if rows >= self.enough:
+                    self.notes.append(f"{rows} rows are enough (--rows): further samples were not looked at")
+                    return
+                passage = self._passage(sample)
+                rows += int(passage.counted(self.steps).sum())
+                yield passage
+
+    def _passage(self, sample: Sample) -> Passage:
+        from drafter_contracts.values.acceptance import Passage
+
+        (capture,) = captures_of(self.reference, [sample])
+        self.record = self.record or capture.record
+        length = len(capture.tokens)
+        self.samples.append(self._sample_record(sample, length))
+        write(f"{printable(self.samples[-1].name)}: {length} of {len(sample.tokens)} tokens", to_stderr=True)
+        mask = None
+        if self.masked:
+            if sample.loss_mask is None:
+                raise UsageError(f"{sample.path} holds no loss mask", "leave out --masked: all rows count then")
+            mask = sample.loss_mask[:length]
+        return Passage(capture=capture, recorded=self._recorded(sample, capture), mask=mask)
+
+    def _recorded(self, sample: Sample, capture: Capture) -> tuple[torch.Tensor, ...] | None:
+        from drafter_contracts.values.samples import check_states
+
+        name = self.samples[-1].name
+        try:
+            states = sample.split(capture.record.hidden_size)
+        except SampleError as error:
+            self._leave_out(f"{name}: {error.diagnostics()}")
+            return None
+        if len(states) == self.taps + 1 and sample.last_may_be_inside:
+            states = states[:-1]
+        if len(states) != self.taps:
+            self._leave_out(f"{name} holds {len(states)} states, and the drafter's fc reads {self.taps}")
+            return None
+        states = tuple(state[: len(capture.tokens)] for state in states)
+        check_states(states, sample.path)
+        return states
+
+    def _leave_out(self, why: str) -> None:
+        if not any(one.startswith(_LEFT_OUT) for one in self.notes):
+            self.notes.append(f"{_LEFT_OUT}: {why}")
+
+    def _sample_record(self, sample: Sample, compared: int) -> SampleRecord:
+        from drafter_contracts.values.samples import file_sha256
+
+        if sample.path not in self._digests:
+            self._digests[sample.path] = file_sha256(sample.path)
+        name = os.path.basename(sample.path.rstrip(os.sep))
+        return SampleRecord(
+            name=f"{name}#{sample.entry}" if sample.entry else name,
+            sha256=self._digests[sample.path],
+            format=sample.format,
+            tokens=len(sample.tokens),
+            compared=compared,
+            dtype=str(sample.dtype).removeprefix("torch."),
+            labels=sample.labels,
+            label_source=sample.label_source,
+        )

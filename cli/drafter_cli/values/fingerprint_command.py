@@ -235,8 +235,10 @@ def _write_beside(path: str, directory: str, record: FingerprintRecord) -> None:
     if read_manifest(directory) is not None:
         with open(path, "rb") as file:
             document = json.load(file)
-    document["state_fingerprint"] = msgspec.to_builtins(record)
-    data = json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n"
+    document.pop("state_fingerprint", None)
+    # Indented as people read it, but for the numbers, which stand on one line.
+    text = json.dumps(document, indent=2, ensure_ascii=False).removesuffix("\n}")
+    data = text.encode() + b',\n  "state_fingerprint": ' + msgspec.json.encode(record) + b"\n}\n"
     if decode(data, where=path).state_fingerprint != record:
         raise UsageError(f"{path} would not hold what was written", "write it elsewhere: -o FILE")
     replace_file(path, data)

@@ -72,7 +72,7 @@ def lines(found: Verification) -> list[str]:
     told = [f"{found.found.upper()}  {found.drafter}: {where}"]
     for one in found.taps:
         detail = f"error {_short(one.error)}, up to {_short(one.tolerance)} is the same"
-        detail += f", {one.rows_within} of {one.rows} tokens within"
+        detail += f", {one.rows_near} of {one.rows} tokens near"
         if one.found != SAME:
             detail += f"; {_instead(one)}"
             if not 0.9 < one.norm_ratio < 1.1:

@@ -41,7 +41,8 @@ def decode_manifest(data: bytes) -> Manifest:
     except ManifestError as error:
         _check_schema(data)
         bodies.decode(data, Manifest)  # names every fault, where the shape is at fault
-        pointer = "/" + error.where.lstrip(": ").replace(".", "/")
+        field = error.where.lstrip(": ").replace("[", ".").replace("]", "")
+        pointer = "/" + field.replace(".", "/")
         fault = Fault(pointer=pointer, message=error.message, expected=error.expected, actual=error.actual)
         raise InvalidError("the manifest is not possible", faults=(fault,)) from None
     except RecursionError:

@@ -12,7 +12,7 @@ from drafter_contracts.layout import Tap
 from drafter_contracts.value_types import Boundary, State
 from drafter_contracts.values.fingerprints.making import landmark_taps
 from drafter_contracts.values.fingerprints.projection import decode, project
-from drafter_contracts.values.fingerprints.tolerance import dtype_of, tolerance
+from drafter_contracts.values.fingerprints.tolerance import Roundings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ SAME: Literal["same"] = "same"
 DIFFERENT: Literal["not the same"] = "not the same"
 UNKNOWN: Literal["unknown"] = "unknown"
 
-#: Part of the rows that must lie within the tolerance: a router that flips, or one token that amplifies, is no layer.
+#: Part of the rows that must be near: a router that flips, or one token that amplifies, is no other layer.
 _ROWS = 2 / 3
 
 
@@ -65,7 +65,7 @@ class TapComparison(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
         error: Median over the rows of the projections' relative error.
         tolerance: What dtypes and depth explain.
         rows: Rows compared; that of the first position is not, unless it is the only one.
-        rows_within: Rows whose error is within the tolerance.
+        rows_near: Rows nearer than half of what separates this state from the one that is hardest to tell from it.
         norm_ratio: Median of the rows' norms over those recorded.
         resembles: The nearest state of the target.
         reason: Why it cannot be told, or "".
@@ -78,7 +78,7 @@ class TapComparison(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
     error: float
     tolerance: float
     rows: int
-    rows_within: int
+    rows_near: int
     norm_ratio: float
     resembles: Resemblance
     reason: str = ""
@@ -114,7 +114,7 @@ def compare(
         raise SampleError("one state per tap", expected=str(len(fingerprint.taps)), actual=str(len(states)))
     landmarks = Landmarks(fingerprint)
     return tuple(
-        _compared(fingerprint, tap, _checked(fingerprint, given, tap, start), start, landmarks, most)
+        _compared(tap, _checked(fingerprint, given, tap, start), start, landmarks, most)
         for tap, given in zip(fingerprint.taps, states, strict=True)
     )
 
@@ -150,6 +150,7 @@ class Landmarks:
             known |= {tap: row for tap, row in marks if tap.state == "final_norm" or tap.boundary not in named}
         self.taps = tuple(sorted(known))
         self.rows = torch.stack([known[tap] for tap in self.taps])
+        self.roundings = Roundings(fingerprint, self.taps, self.rows.norm(dim=1))
 
     def gap(self, tap: Tap) -> float:
         """Relative error between a state and the one that is hardest to tell from it; 1 if there is no other."""
@@ -177,7 +178,6 @@ class Landmarks:
 
 
 def _compared(
-    fingerprint: FingerprintRecord,
     one: TapFingerprint,
     given: torch.Tensor,
     start: int,
@@ -191,17 +191,18 @@ def _compared(
     norms = given.to(torch.float64).norm(dim=1)[skip:]
     recorded = torch.tensor(one.norms[start:], dtype=torch.float64)[skip:].clamp_min(torch.finfo(torch.float64).tiny)
     nearest, gap = landmarks.nearest(projected[-1]), landmarks.gap(tap)
-    allowed = tolerance(one.boundary, fingerprint.dtype, dtype_of(given)) if most is None else most
-    error, within = float(errors.median()), int((errors <= min(allowed, gap / 2)).sum())
-    found, reason, settle = _judged(tap, error <= min(allowed, gap / 2), gap, within / len(errors), nearest)
+    allowed = landmarks.roundings.tolerance(tap, given) if most is None else most
+    allowed = min(allowed, gap / 2)  # whatever dtypes explain: nearer to another state is not this one
+    error, near = float(errors.median()), int((errors <= gap / 2).sum())
+    found, reason, settle = _judged(tap, error <= allowed, gap, near / len(errors), nearest)
     return TapComparison(
         boundary=one.boundary,
         state=one.state,
         found=found,
         error=error,
-        tolerance=min(allowed, gap / 2),
+        tolerance=allowed,
         rows=len(errors),
-        rows_within=within,
+        rows_near=near,
         norm_ratio=float((norms / recorded).median()),
         resembles=nearest,
         reason=reason,
@@ -210,13 +211,13 @@ def _compared(
 
 
 def _judged(
-    tap: Tap, near: bool, gap: float, within: float, nearest: Resemblance
+    tap: Tap, within: bool, gap: float, near: float, nearest: Resemblance
 ) -> tuple[Literal["same", "not the same", "unknown"], str, str]:
     if gap == 0.0:
         reason = "the fingerprint has the same state at another boundary"
         return UNKNOWN, reason, "make the fingerprint with the target's real weights"
-    if near:
-        if within >= _ROWS:
+    if within:
+        if near >= _ROWS:
             return SAME, "", ""
         reason = "some tokens have this state and others do not"
         return UNKNOWN, reason, "send the probe alone, as one request, with nothing of it cached"

@@ -1,49 +1,42 @@
-"""How far the same state may lie apart when two programs compute it: from dtypes and depth, not tuned per model."""
+"""How far the same state may lie apart when two programs compute it: the bound of `matching`, from few norms."""
 
 from __future__ import annotations
 
-import math
-
 import torch
 
-#: Unit roundoff: half the distance of 1 to the next number.
-UNIT_ROUNDOFF = {
-    "float64": 2.0**-53,
-    "float32": 2.0**-24,
-    "float16": 2.0**-11,
-    "bfloat16": 2.0**-8,
-    "float8_e4m3fn": 2.0**-4,
-    "float8_e5m2": 2.0**-3,
-}
-#: Below this nothing is told apart: long sums in float32 differ by so much when their order does.
-FLOOR = 1e-4
-#: Standard deviations of the walk below that are still the same state; covers what a row amplifies, and the
-#: projection's own deviation of at most an eighth.
-_DEVIATIONS = 3.0
+from drafter_contracts.evidence.documents import ReferenceRecord
+from drafter_contracts.values.matching.roundoff import UNIT, Arithmetic, arithmetic, factor, travel
+from drafter_contracts.values.records import Capture
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from drafter_contracts.layout import Tap
+    from drafter_contracts.manifest_values import FingerprintRecord
+
+#: A median of projected errors lies below the true one by less than this; see docs/fingerprint.md.
+_PROJECTED = 1.25
 
 
-def tolerance(boundary: int, *dtypes: str) -> float:
-    """Relative error up to which two records of one state are the same.
-
-    A layer rounds the stream twice, once per addition: rounding errors are a random walk of 1 + 2 b steps of one
-    unit roundoff, and those of both sides add up as squares.
+class Roundings:
+    """What roundings on the way to each state weigh, by the last token's norms.
 
     Args:
-        boundary: b.
-        dtypes: In which each side was computed; one that is not known is taken for bfloat16.
+        fingerprint: The record.
+        taps: The states that it knows of.
+        norms: float64 [K]: norm of the last token's state at each.
     """
-    squares = sum(UNIT_ROUNDOFF.get(dtype, UNIT_ROUNDOFF["bfloat16"]) ** 2 for dtype in dtypes)
-    return max(FLOOR, _DEVIATIONS * math.sqrt(squares * (1 + 2 * boundary)))
 
+    def __init__(self, fingerprint: FingerprintRecord, taps: tuple[Tap, ...], norms: torch.Tensor) -> None:
+        record = ReferenceRecord(kind="capture", layers=fingerprint.layers, hidden_size=fingerprint.width)
+        known = Capture(record=record, tokens=torch.zeros(1, dtype=torch.int64), states={})
+        self._taps = taps
+        self._travel = travel(taps, norms[:, None].to(torch.float32), known)
+        dtype = getattr(torch, fingerprint.dtype, None) if fingerprint.dtype else None
+        made = dtype if dtype in UNIT else torch.bfloat16  # the coarsest in which targets run, if it is not said
+        self._made = Arithmetic(made, made)
 
-def dtype_of(states: torch.Tensor) -> str:
-    """Dtype in which states were computed: the tensor's, or the narrowest that holds each of its numbers.
-
-    An engine answers in decimal digits, which name no dtype.
-    """
-    if states.dtype not in (torch.float32, torch.float64):
-        return str(states.dtype).removeprefix("torch.")
-    for narrow in (torch.bfloat16, torch.float16):
-        if torch.equal(states.to(narrow).to(states.dtype), states):
-            return str(narrow).removeprefix("torch.")
-    return "float32"
+    def tolerance(self, tap: Tap, given: torch.Tensor) -> float:
+        """Median relative error, over the rows, up to which a state [R, H] is the tap's."""
+        norms = given[-1:].to(torch.float32).norm(dim=1)
+        noise = self._travel.noise(self._taps.index(tap), slice(0, 1), arithmetic(given), self._made, norms)
+        return _PROJECTED * factor(0.5, len(given)) * float(noise[0])

@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "guard": ("guard_command", "check a launch, then become it; or exit without starting it"),
     "explain": ("explain_command", "what a finding's code means and what goes wrong without it"),
     "capture": ("values.capture_command", "run a target and keep its states in a file, for `--reference`"),
+    "identify": ("values.identify_command", "which layers recorded states really hold, told by their numbers"),
     "evaluate": ("values.evaluate_command", "acceptance on recorded states: is the stated layout the best one?"),
     "fingerprint": ("values.fingerprint_command", "keep the target's states on a fixed probe, to ask engines by"),
     "verify": ("values.verify_command", "does a running engine feed the states that a drafter was fingerprinted with?"),

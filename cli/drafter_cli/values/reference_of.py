@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
-
-import msgspec
 
 from drafter_cli.commandline import Option, Parsed
 from drafter_cli.errors import UsageError
@@ -19,6 +17,7 @@ if TYPE_CHECKING:
     import torch
 
     from drafter_contracts.values.records import Capture, Sample
+    from drafter_contracts.values.targets import Target
 
 #: Tokens of a sample that are compared, if no option says it.
 LIMIT = 512
@@ -98,7 +97,7 @@ def captures_for(parsed: Parsed, samples: Sequence[Sample]) -> tuple[Capture, ..
 def captures_of(reference: Reference, samples: Sequence[Sample]) -> tuple[Capture, ...]:
     """As `captures_for`, of a reference that is known already."""
     if reference.target:
-        return tuple(_run(reference, sample) for sample in samples)
+        return _run(reference, samples)
     from drafter_contracts.values.captures import read_capture
 
     captures = [read_capture(path) for path in reference.captures]
@@ -106,9 +105,7 @@ def captures_of(reference: Reference, samples: Sequence[Sample]) -> tuple[Captur
 
 
 def recorded_dtype(states: Sequence[torch.Tensor]) -> str:
-    """The dtype in which states were computed, as far as their values tell.
-
-    States of half precision are often kept as float32: no bit below the narrower dtype's is set in any of them then.
+    """The dtype in which states were computed, as far as their values tell: half precision is often kept as float32.
 
     Args:
         states: Floating point tensors of one dtype, any shape.
@@ -116,35 +113,35 @@ def recorded_dtype(states: Sequence[torch.Tensor]) -> str:
     Returns:
         "float32", "bfloat16", "float16"; "auto" for a dtype in which no target runs, such as float8.
     """
-    import torch
+    from drafter_contracts.values.matching.roundoff import UNIT, stored_dtype
 
-    dtype = states[0].dtype
-    if dtype == torch.float32:
-        for narrow in (torch.bfloat16, torch.float16):
-            if all(torch.equal(state.to(narrow).to(dtype), state) for state in states):
-                dtype = narrow
-                break
-    name = str(dtype).removeprefix("torch.")
+    # Some states need no more bits than the weights have: the finest of them was computed with all.
+    finest = min((stored_dtype(state) for state in states), key=UNIT.__getitem__)
+    name = str(finest).removeprefix("torch.")
     return name if name in DTYPES else "auto"
 
 
-def _run(reference: Reference, sample: Sample) -> Capture:
-    from drafter_contracts.values.targets import run_target
-
+def _run(reference: Reference, samples: Sequence[Sample]) -> tuple[Capture, ...]:
+    """Each sample's capture, in the dtype in which its states were recorded."""
     directory = hub_cache.find(reference.target, reference.revision)
     if directory is None:
         raise UsageError(
             f"{reference.target} is neither a directory nor in this machine's Hub cache",
             "give the target's directory, or --reference with captures of it that were recorded elsewhere",
         )
-    tokens = sample.tokens[: reference.limit]
-    dtype = reference.dtype or recorded_dtype([block[: reference.limit] for block in sample.blocks])
-    capture = run_target(directory, tokens, dtype=dtype, device=reference.device)
-    if os.path.isdir(reference.target):
-        return capture
-    commit = os.path.basename(directory)  # the Hub cache names a snapshot's folder by its commit
-    record = msgspec.structs.replace(capture.record, model=reference.target, revision=commit)
-    return replace(capture, record=record)
+    captures = []
+    for sample in samples:
+        dtype = reference.dtype or recorded_dtype([block[: reference.limit] for block in sample.blocks])
+        captures.append(_opened(directory, dtype, reference.device).run(sample.tokens[: reference.limit]))
+    return tuple(captures)
+
+
+@lru_cache(maxsize=1)
+def _opened(directory: str, dtype: str, device: str) -> Target:
+    """A target is loaded once for all samples of one dtype, though they come one by one."""
+    from drafter_contracts.values.targets import open_target
+
+    return open_target(directory, dtype=dtype, device=device)
 
 
 def _recorded(reference: Reference, captures: Sequence[Capture], sample: Sample) -> Capture:

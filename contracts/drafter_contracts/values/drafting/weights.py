@@ -12,7 +12,9 @@ from drafter_contracts import limits
 from drafter_contracts.checkpoint.facts import DrafterFacts, TensorFact
 from drafter_contracts.checkpoint.files import INDEX, SINGLE
 from drafter_contracts.checkpoint.regular import read_capped
+from drafter_contracts.checkpoint.tensors import described
 from drafter_contracts.errors import CheckpointError
+from drafter_contracts.values.mapped import MappedFile
 
 
 class Weights:
@@ -26,7 +28,8 @@ class Weights:
     def __init__(self, facts: DrafterFacts, tensors: Mapping[str, TensorFact]) -> None:
         self._directory = facts.path
         self._tensors = dict(tensors)
-        self._mapped = _map_files(facts.path)
+        files = [MappedFile(os.path.join(facts.path, name)) for name in _file_names(facts.path)]
+        self._files = {fact.name: (file, fact) for file in files for fact in file.header.tensors}
 
     def __contains__(self, name: str) -> bool:
         return name in self._tensors
@@ -45,30 +48,16 @@ class Weights:
         Raises:
             CheckpointError: The file has changed since its header was read.
         """
-        fact = self._tensors[name]
-        tensor = self._mapped.get(fact.name)
-        if tensor is None or tuple(tensor.shape) != fact.shape:
+        judged = self._tensors[name]
+        file, fact = self._files.get(judged.name, (None, None))
+        if file is None or fact != judged:
             raise CheckpointError(
                 "the weights changed while they were read",
                 where=self._directory,
-                expected=f"{fact.name} {list(fact.shape)}",
-                actual="nothing" if tensor is None else str(list(tensor.shape)),
+                expected=f"{described(judged)} {judged.dtype}",
+                actual="nothing" if fact is None else f"{described(fact)} {fact.dtype}",
             )
-        return tensor
-
-
-def _map_files(directory: str) -> dict[str, torch.Tensor]:
-    """Every tensor of the files that `checkpoint.files` judged, as views of the mapped files."""
-    from safetensors import SafetensorError, safe_open
-
-    found: dict[str, torch.Tensor] = {}
-    for name in _file_names(directory):
-        try:
-            with safe_open(os.path.join(directory, name), framework="pt") as file:
-                found.update({key: file.get_tensor(key) for key in file.keys()})  # noqa: SIM118 (no mapping)
-        except (OSError, SafetensorError) as error:
-            raise CheckpointError("cannot be mapped", where=f"{directory}/{name}", actual=str(error)) from None
-    return found
+        return file.tensor(judged.name)
 
 
 def _file_names(directory: str) -> list[str]:

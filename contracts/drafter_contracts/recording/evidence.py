@@ -166,7 +166,7 @@ def usable(given: Given, target: TargetRecord, ledger: Ledger) -> bool:
     where = IDENTIFIED if isinstance(given.document, Identification) else EVALUATED
     wrong = [(flaw, "a document as it was written", "another") for flaw in flaws(given.document)]
     wrong += [
-        (f"it is about another target: its {name} is {theirs}, and that of the manifest's is {ours}", ours, theirs)
+        (f"it is about another target: its {name} is {theirs}, and the manifest's is {ours}", ours, theirs)
         for name, ours, theirs in _other_target(given.document.reference, target)
     ]
     for why, expected, actual in wrong:
@@ -183,10 +183,11 @@ def _other_target(reference: ReferenceRecord, target: TargetRecord) -> list[tupl
     facts = [(name.replace("_", " "), getattr(target, name), getattr(reference, name)) for name in sizes]
     names = (target.model, reference.model)
     if all(name.count("/") == 1 and name[:1] not in "./~" for name in names):
-        facts.append(("name", names[0].lower(), names[1].lower()))
+        facts.append(("name", *names))
     if all(len(commit) == _COMMIT for commit in (target.revision, reference.revision)):
         facts.append(("revision", target.revision, reference.revision))
-    return [(name, str(ours), str(theirs)) for name, ours, theirs in facts if ours and theirs and ours != theirs]
+    known = [(name, str(ours), str(theirs)) for name, ours, theirs in facts if ours and theirs]
+    return [one for one in known if one[1].lower() != one[2].lower()]
 
 
 def _unsettled(given: Given, document: Identification, unsettled: list[str], ledger: Ledger) -> None:

@@ -412,7 +412,6 @@ METHODS = [
     ({"mask_hidden": ("F32", (1, 48))}, "P-EAGLE"),
     ({"eh_proj.weight": ("F32", (16, 32))}, "NEXTN"),
     ({"medusa_head.0.0.weight": ("F32", (16, 16))}, "MEDUSA"),
-    ({"hidden_norm.weight": ("F32", (16,)), "fc.weight": ("F32", (16, 48))}, "DFLASH"),
     ({"embed_tokens.weight": ("F32", (40, 16)), "fc.weight": ("F32", (16, 32))}, "EAGLE"),
 ]
 

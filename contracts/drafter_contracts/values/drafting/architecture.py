@@ -1,4 +1,4 @@
-"""What an EAGLE-3 drafter computes, told by its config and tensor shapes; anything else is refused by its name.
+"""What a drafter computes, told by its config and tensor shapes; anything else is refused by its name.
 
 No weight is read here.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from drafter_contracts.checkpoint.config_view import ConfigView
-from drafter_contracts.checkpoint.facts import EAGLE3, DrafterFacts
+from drafter_contracts.checkpoint.facts import DFLASH, EAGLE3, DrafterFacts
 from drafter_contracts.checkpoint.facts_from import require_consistent
 from drafter_contracts.errors import CheckpointError, ContradictionError, UnsupportedDrafterError
 from drafter_contracts.layout import NORM_CONCATENATION, NORM_NONE, NORM_PER_CHUNK
@@ -40,14 +40,33 @@ _NEUTRAL: dict[str, tuple[object, ...]] = {
     "num_experts": (0,),
     "num_local_experts": (0,),
     "parallel_drafting": (False,),
+    "is_causal": (False,),
+    "sample_from_anchor": (False,),
+    "use_gemma_norm": (False,),
+    **{
+        f"dflash_config.{key}": neutral
+        for key, neutral in {
+            "output_multiplier": (1, 1.0),
+            "final_logit_softcapping": (0, 0.0),
+            "input_embedding_scale": (1, 1.0),
+            "attention_value_scale": (1, 1.0),
+            "attention_sink_bias": (False,),
+            "conv_kernel_size": (0,),
+            "selector_rank": (0,),
+            "is_causal": (False,),
+            "sample_from_anchor": (False,),
+            "projector_type": ("dflash",),
+        }.items()
+    },
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Architecture:
-    """An EAGLE-3 drafter's shape and switches. Sizes are numbers of elements.
+    """A drafter's shape and switches. Sizes are numbers of elements.
 
     Attributes:
+        method: "EAGLE3" or "DFLASH".
         hidden_size: H_d.
         target_hidden_size: H_t.
         taps: k.
@@ -64,6 +83,7 @@ class Architecture:
         notes: What was assumed, and where an engine does otherwise.
     """
 
+    method: str
     hidden_size: int
     target_hidden_size: int
     taps: int
@@ -112,7 +132,9 @@ def read_architecture(facts: DrafterFacts, target_hidden_size: int, stated: Draf
     epsilon = view.number("rms_norm_eps")
     if epsilon is None:
         notes.append(f"rms_norm_eps is not stated: {_DEFAULT_EPSILON:g}, Llama's default, is used")
+    unrolled = facts.method == EAGLE3
     return Architecture(
+        method=facts.method,
         hidden_size=hidden,
         target_hidden_size=target_hidden_size,
         taps=_taps(facts, hidden, target_hidden_size, notes),
@@ -124,8 +146,8 @@ def read_architecture(facts: DrafterFacts, target_hidden_size: int, stated: Draf
         epsilon=_DEFAULT_EPSILON if epsilon is None else epsilon,
         rope=rope,
         norm=NORM_CONCATENATION if facts.norm_before_fc else NORM_PER_CHUNK if facts.fc_norm else NORM_NONE,
-        norm_before_residual=norm_before_residual(facts, stated, notes),
-        norm_output=norm_output(facts, stated, notes),
+        norm_before_residual=unrolled and norm_before_residual(facts, stated, notes),
+        norm_output=unrolled and norm_output(facts, stated, notes),
         notes=tuple(notes),
     )
 
@@ -133,12 +155,12 @@ def read_architecture(facts: DrafterFacts, target_hidden_size: int, stated: Draf
 def _require_method(facts: DrafterFacts) -> None:
     if facts.weights == "none" or not facts.tensors:
         raise CheckpointError("no weights to compute with", where=facts.path, expected="*.safetensors", actual="none")
-    if facts.method != EAGLE3:
+    if facts.method not in (EAGLE3, DFLASH):
         raise UnsupportedDrafterError(
-            f"the reference forward computes {EAGLE3} drafters and no {facts.method}; what would settle it is the "
-            "acceptance that the engine itself measures",
+            f"the reference forward computes {EAGLE3} and {DFLASH} drafters and no {facts.method}; "
+            "the acceptance that an engine measures would settle it",
             where=facts.path,
-            expected=EAGLE3,
+            expected=f"{EAGLE3} or {DFLASH}",
             actual=f"{facts.method} ({'; '.join(facts.method_evidence)})",
         )
 
@@ -166,11 +188,17 @@ def _require_llama_shape(facts: DrafterFacts, view: ConfigView, rope: Rope) -> N
     kinds = view.find("layer_types")[0]
     if isinstance(kinds, list) and set(map(str, kinds)) - {"full_attention"}:
         found.append(f"layers of the kinds {', '.join(sorted(set(map(str, kinds))))}")
+    if facts.method == DFLASH:
+        found += [
+            f"a {DFLASH} drafter whose {what} is not stated"
+            for what, value in (("block_size", facts.block_size), ("mask_token_id", facts.mask_token_id))
+            if value is None
+        ]
     if found:
         raise UnsupportedDrafterError(
             f"the reference forward does not compute {'; '.join(found)}",
             where=facts.path,
-            expected="a Llama-shaped EAGLE-3 drafter",
+            expected=f"a Llama-shaped {facts.method} drafter",
             actual=", ".join(facts.architectures),
         )
 
@@ -203,7 +231,7 @@ def _taps(facts: DrafterFacts, hidden: int, target: int, notes: list[str]) -> in
             expected=f"a multiple of {target} columns",
             actual=str(facts.fc.in_width),
         )
-    if facts.fc.in_width == hidden:
+    if facts.fc.in_width == hidden and facts.method == EAGLE3:
         notes.append(
             "fc is applied to its one tap, as it was trained; SGLang 0.5.23 (models/llama_eagle3.py) skips fc, and the "
             "norm before it, where the state is as wide as the drafter"

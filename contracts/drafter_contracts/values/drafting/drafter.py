@@ -21,10 +21,10 @@ VOCABULARY_ROWS = 8192
 
 @dataclass(frozen=True, kw_only=True)
 class Drafter:
-    """An EAGLE-3 drafter that runs on recorded states (docs/reference-forward.md).
+    """A drafter that runs on recorded states (docs/reference-forward.md).
 
     Attributes:
-        method: "EAGLE3".
+        method: "EAGLE3" or "DFLASH".
         architecture: Its shape and switches.
         embedding: [V, H_d], in the dtype it is stored in.
         head: [D, H_d], in the dtype it is stored in.

@@ -115,7 +115,7 @@ class Layer:
             [R, H].
         """
         parts = [
-            self._projections(
+            self.project(
                 states[start:stop],
                 None if embedded is None else embedded[start:stop],
                 (angles[0][start:stop], angles[1][start:stop]),
@@ -128,12 +128,12 @@ class Layer:
         size = block_rows(len(states), queries.shape[0], ROWS)
         return torch.cat(
             [
-                self._rest(residual[start:stop], attend(queries[:, start:stop], entries, start))
+                self.finish(residual[start:stop], attend(queries[:, start:stop], entries, start))
                 for start, stop in blocks(len(states), size)
             ]
         )
 
-    def _projections(
+    def project(
         self, states: torch.Tensor, embedded: torch.Tensor | None, angles: tuple[torch.Tensor, torch.Tensor]
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
         """Residual [R, H], then queries, keys and values, each [heads, R, head width]."""
@@ -141,22 +141,24 @@ class Layer:
         residual = normed if self.residual_is_normed else states
         if self.embedding_norm is not None and embedded is not None:
             normed = torch.cat((self.embedding_norm(embedded), normed), dim=-1)
-        queries, keys, values = (
-            projection(normed).view(len(states), -1, self.head_width)
-            for projection in (self.query, self.key, self.value)
-        )
+        queries = self.query(normed).view(len(states), -1, self.head_width)
         if self.query_norm is not None:
             queries = self.query_norm(queries)
+        return residual, rotate(queries.transpose(0, 1), *angles), *self.context(normed, angles)
+
+    def context(
+        self, states: torch.Tensor, angles: tuple[torch.Tensor, torch.Tensor]
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Keys and values of states as they are, each [key heads, R, head width]."""
+        keys, values = (
+            projection(states).view(len(states), -1, self.head_width) for projection in (self.key, self.value)
+        )
         if self.key_norm is not None:
             keys = self.key_norm(keys)
-        return (
-            residual,
-            rotate(queries.transpose(0, 1), *angles),
-            rotate(keys.transpose(0, 1), *angles),
-            values.transpose(0, 1),
-        )
+        return rotate(keys.transpose(0, 1), *angles), values.transpose(0, 1)
 
-    def _rest(self, residual: torch.Tensor, read: torch.Tensor) -> torch.Tensor:
+    def finish(self, residual: torch.Tensor, read: torch.Tensor) -> torch.Tensor:
+        """The layer's output [R, H], from its residual and what attention read."""
         states = residual + self.output(read)
         normed = self.mlp_norm(states)
         return states + self.down(ACTIVATIONS[self.activation](self.gate(normed)) * self.up(normed))

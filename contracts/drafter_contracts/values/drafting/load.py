@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 
-from drafter_contracts.checkpoint.facts import DrafterFacts
+from drafter_contracts.checkpoint.facts import DFLASH, DrafterFacts
 from drafter_contracts.checkpoint.read import read_drafter
 from drafter_contracts.errors import CheckpointError, ContradictionError, UnsupportedDrafterError
 from drafter_contracts.layout import NORM_CONCATENATION, NORM_PER_CHUNK
 from drafter_contracts.manifest_records import DraftRecord
 from drafter_contracts.values.drafting.architecture import Architecture, read_architecture
+from drafter_contracts.values.drafting.block import BlockDrafter
 from drafter_contracts.values.drafting.drafter import Drafter
 from drafter_contracts.values.drafting.layers import Layer, Linear, Norm
 from drafter_contracts.values.drafting.names import (
+    CONTEXT_NORM,
     DRAFT_TO_TARGET,
     EMBEDDING,
     FC,
@@ -37,7 +40,7 @@ def load_drafter(
     dtype: torch.dtype = torch.float32,
     stated: DraftRecord | None = None,
 ) -> Drafter:
-    """Load an EAGLE-3 drafter from its directory; safetensors only, memory-mapped.
+    """Load an EAGLE-3 or DFLASH drafter from its directory; safetensors only, memory-mapped.
 
     Args:
         directory: config.json and weights, sharded or not.
@@ -73,20 +76,44 @@ def load_drafter(
         d2t=weights.stored(DRAFT_TO_TARGET) if DRAFT_TO_TARGET in weights else None,
         t2d=weights.stored(TARGET_TO_DRAFT) if TARGET_TO_DRAFT in weights else None,
     )
-    parts = _Parts(architecture, weights, dtype)
     _check_rope_table(facts, architecture, weights)
-    return Drafter(
-        method=facts.method,
-        architecture=architecture,
-        embedding=own_embedding,
-        head=own_head,
-        layers=tuple(parts.layer(number) for number in range(architecture.layers)),
-        norm=parts.norm("norm.weight"),
-        fc=parts.linear("fc") if FC in weights else None,
-        fc_norms=parts.fc_norms(),
-        target_ids=target_ids(maps),
-        dtype=dtype,
-        notes=tuple(notes),
+    shared = _Shared(own_embedding, own_head, target_ids(maps), tuple(notes))
+    return _assembled(facts, _Parts(architecture, weights, dtype), shared, dtype)
+
+
+class _Shared(NamedTuple):
+    """What may be the target's, and the notes."""
+
+    embedding: torch.Tensor
+    head: torch.Tensor
+    target_ids: torch.Tensor | None
+    notes: tuple[str, ...]
+
+
+def _assembled(facts: DrafterFacts, parts: _Parts, shared: _Shared, dtype: torch.dtype) -> Drafter:
+    common: dict[str, Any] = shared._asdict() | {
+        "method": facts.method,
+        "architecture": parts.architecture,
+        "layers": tuple(parts.layer(number) for number in range(parts.architecture.layers)),
+        "norm": parts.norm("norm.weight"),
+        "fc": parts.linear("fc") if FC in parts.weights else None,
+        "fc_norms": parts.fc_norms(),
+        "dtype": dtype,
+    }
+    if facts.method != DFLASH or facts.block_size is None or facts.mask_token_id is None:
+        return Drafter(**common)
+    if facts.mask_token_id >= len(shared.embedding):
+        raise ContradictionError(
+            "the mask token has no embedding",
+            where=f"{facts.path}/config.json mask_token_id",
+            expected=f"below {len(shared.embedding)}",
+            actual=str(facts.mask_token_id),
+        )
+    return BlockDrafter(
+        **common,
+        context_norm=parts.norm(CONTEXT_NORM),
+        block_size=facts.block_size,
+        mask_token_id=facts.mask_token_id,
     )
 
 
@@ -94,26 +121,27 @@ class _Parts:
     """Parts of a drafter, their weights converted."""
 
     def __init__(self, architecture: Architecture, weights: Weights, dtype: torch.dtype) -> None:
-        self._architecture, self._weights = architecture, weights
+        self.architecture, self.weights = architecture, weights
         self._get: Callable[[str], torch.Tensor] = lambda name: weights.stored(name).to(dtype)
 
     def norm(self, name: str) -> Norm:
-        return Norm(self._get(name), self._architecture.epsilon)
+        return Norm(self._get(name), self.architecture.epsilon)
 
     def linear(self, name: str) -> Linear:
         bias = f"{name}.bias"
-        return Linear(self._get(f"{name}.weight"), self._get(bias) if bias in self._weights else None)
+        return Linear(self._get(f"{name}.weight"), self._get(bias) if bias in self.weights else None)
 
     def fc_norms(self) -> tuple[Norm, ...]:
-        if self._architecture.norm == NORM_CONCATENATION:
+        if self.architecture.norm == NORM_CONCATENATION:
             return (self.norm("input_norm.weight"),)
-        if self._architecture.norm == NORM_PER_CHUNK:
-            return tuple(self.norm(f"fc_norm.{number}.weight") for number in range(self._architecture.taps))
+        if self.architecture.norm == NORM_PER_CHUNK:
+            return tuple(self.norm(f"fc_norm.{number}.weight") for number in range(self.architecture.taps))
         return ()
 
     def layer(self, number: int) -> Layer:
         name = f"layers.{number}"
-        state_norm = next(norm for norm in state_norms(number) if norm in self._weights)
+        state_norm = next(norm for norm in state_norms(number, self.architecture.method) if norm in self.weights)
+        reads_token = number == 0 and self.architecture.method != DFLASH
         return Layer(
             query=self.linear(f"{name}.self_attn.q_proj"),
             key=self.linear(f"{name}.self_attn.k_proj"),
@@ -122,18 +150,18 @@ class _Parts:
             gate=self.linear(f"{name}.mlp.gate_proj"),
             up=self.linear(f"{name}.mlp.up_proj"),
             down=self.linear(f"{name}.mlp.down_proj"),
-            embedding_norm=self.norm(f"{name}.input_layernorm.weight") if number == 0 else None,
+            embedding_norm=self.norm(f"{name}.input_layernorm.weight") if reads_token else None,
             state_norm=self.norm(state_norm),
             mlp_norm=self.norm(f"{name}.post_attention_layernorm.weight"),
             query_norm=self._optional_norm(f"{name}.self_attn.q_norm.weight"),
             key_norm=self._optional_norm(f"{name}.self_attn.k_norm.weight"),
-            head_width=self._architecture.head_width,
-            activation=self._architecture.activation,
-            residual_is_normed=number == 0 and self._architecture.norm_before_residual,
+            head_width=self.architecture.head_width,
+            activation=self.architecture.activation,
+            residual_is_normed=number == 0 and self.architecture.norm_before_residual,
         )
 
     def _optional_norm(self, name: str) -> Norm | None:
-        return self.norm(name) if name in self._weights else None
+        return self.norm(name) if name in self.weights else None
 
 
 def _embedding(
@@ -175,7 +203,8 @@ def _head(
     if facts.tie_word_embeddings and EMBEDDING in weights:
         return weights.stored(EMBEDDING)
     embedding, head = target
-    if facts.tie_word_embeddings and not _same(embedding, head):
+    # A DFLASH drafter borrows the head whatever a config copied from the target says.
+    if facts.method != DFLASH and facts.tie_word_embeddings and not _same(embedding, head):
         raise UnsupportedDrafterError(
             "no head among the tensors and tie_word_embeddings: SGLang takes the target's embeddings as head, vLLM "
             "the target's head, and they differ; a head in the checkpoint settles it",

@@ -1,4 +1,4 @@
-"""Which tensors an EAGLE-3 drafter has, under one name each, and in which shapes.
+"""Which tensors a drafter has, under one name each, and in which shapes.
 
 A tensor that is not listed here could change the result, so it is refused by its name and never left out.
 """
@@ -8,14 +8,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from drafter_contracts.checkpoint.facts import DrafterFacts, TensorFact
+from drafter_contracts.checkpoint.facts import DFLASH, DrafterFacts, TensorFact
 from drafter_contracts.checkpoint.tensors import described
 from drafter_contracts.errors import CheckpointError, UnsupportedDrafterError
 from drafter_contracts.layout import NORM_CONCATENATION, NORM_PER_CHUNK
 from drafter_contracts.rendering.tensor_names import canonical
 from drafter_contracts.values.drafting.architecture import Architecture
 
-EMBEDDING, HEAD, FC = "embed_tokens.weight", "lm_head.weight", "fc.weight"
+EMBEDDING, HEAD, FC, CONTEXT_NORM = "embed_tokens.weight", "lm_head.weight", "fc.weight", "hidden_norm.weight"
 DRAFT_TO_TARGET, TARGET_TO_DRAFT = "d2t", "t2d"
 #: Beside the forward: the maps, RoPE's own table, and the verifier's parts that speculators keeps for its loss.
 _BESIDE = ("d2t", "t2d", "verifier_norm.weight", "verifier_lm_head.weight")
@@ -80,7 +80,7 @@ def tensors_by_name(facts: DrafterFacts, architecture: Architecture) -> dict[str
         raise UnsupportedDrafterError(
             "tensors that the reference forward does not know, and that may change what the drafter computes",
             where=where,
-            expected="those of a Llama-shaped EAGLE-3 drafter",
+            expected=f"those of a Llama-shaped {facts.method} drafter",
             actual=", ".join(strange),
         )
     return found
@@ -106,6 +106,8 @@ def _wrong(wanted: dict[str, Wanted], found: dict[str, TensorFact]) -> list[str]
 
 def _wrong_norms(architecture: Architecture, found: dict[str, TensorFact]) -> list[str]:
     """Layers after the first have one norm of the state, under one of two names."""
+    if architecture.method == DFLASH:
+        return []
     wrong = []
     for number in range(1, architecture.layers):
         names = [name for name in state_norms(number) if name in found]
@@ -117,9 +119,11 @@ def _wrong_norms(architecture: Architecture, found: dict[str, TensorFact]) -> li
     return wrong
 
 
-def state_norms(layer: int) -> tuple[str, ...]:
-    """Names of the norm of a layer's state: the first layer's input_layernorm is the embedding's."""
+def state_norms(layer: int, method: str = "") -> tuple[str, ...]:
+    """Names of the norm of a layer's state: an EAGLE-3 first layer's input_layernorm is the embedding's."""
     names = (f"layers.{layer}.hidden_norm.weight", f"layers.{layer}.input_layernorm.weight")
+    if method == DFLASH:
+        return names[1:]
     return names[:1] if layer == 0 else names
 
 
@@ -131,7 +135,9 @@ def _wanted(architecture: Architecture, found: dict[str, TensorFact]) -> dict[st
         EMBEDDING: Wanted((None, hidden), required=False),
         HEAD: Wanted((None, hidden), required=False),
     }
-    if FC in found:
+    if architecture.method == DFLASH:
+        wanted[CONTEXT_NORM] = Wanted((hidden,))
+    if FC in found or architecture.method == DFLASH:
         wanted |= {FC: Wanted((hidden, width)), "fc.bias": Wanted((hidden,), required=False)}
     if architecture.norm == NORM_CONCATENATION:
         wanted["input_norm.weight"] = Wanted((width,))
@@ -146,7 +152,8 @@ def _wanted(architecture: Architecture, found: dict[str, TensorFact]) -> dict[st
 def _of_layer(architecture: Architecture, number: int, found: dict[str, TensorFact]) -> dict[str, Wanted]:
     hidden, head = architecture.hidden_size, architecture.head_width
     queries, keys = architecture.heads * head, architecture.key_heads * head
-    reads = 2 * hidden if number == 0 else hidden
+    first = number == 0 and architecture.method != DFLASH
+    reads = 2 * hidden if first else hidden
     gate = found.get(f"layers.{number}.mlp.gate_proj.weight")
     inner = gate.shape[0] if gate is not None and gate.shape else None
     projections = {
@@ -158,14 +165,14 @@ def _of_layer(architecture: Architecture, number: int, found: dict[str, TensorFa
         "mlp.up_proj": (inner, hidden),
         "mlp.down_proj": (hidden, inner),
     }
-    first = number == 0
     wanted = {f"{name}.weight": Wanted(shape) for name, shape in projections.items()}
     wanted |= {f"{name}.bias": Wanted(shape[:1], required=False) for name, shape in projections.items()}
     wanted |= {
         "self_attn.q_norm.weight": Wanted((head,), required=False),
         "self_attn.k_norm.weight": Wanted((head,), required=False),
-        "input_layernorm.weight": Wanted((hidden,), required=first),
-        "hidden_norm.weight": Wanted((hidden,), required=first),
+        "input_layernorm.weight": Wanted((hidden,), required=first or architecture.method == DFLASH),
         "post_attention_layernorm.weight": Wanted((hidden,)),
     }
+    if architecture.method != DFLASH:
+        wanted["hidden_norm.weight"] = Wanted((hidden,), required=first)
     return {f"layers.{number}.{name}": want for name, want in wanted.items()}

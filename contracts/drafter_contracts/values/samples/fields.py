@@ -155,7 +155,7 @@ class Fields:
         if state.numel() * state.itemsize > state.untyped_storage().nbytes():
             self.wrong(key, "no more elements than the file has", describe(state))
             return None
-        return state[: len(self.tokens)]
+        return state[: len(self.tokens)] if len(self.tokens) else state
 
 
 def _tensor(value: object) -> object:

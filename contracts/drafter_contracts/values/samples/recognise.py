@@ -199,7 +199,7 @@ def _modelopt(fields: Fields) -> dict[str, Any]:
 def _tensorrt_llm(fields: Fields) -> dict[str, Any]:
     made = _aux(fields, "hidden_state", FINAL_NORM)
     block, last = made["blocks"][0], made["last"]
-    if block is not None and last is not None and block.shape[-1] > last.shape[-1]:
+    if block is not None and last is not None and 0 < len(last) == len(block) and block.shape[-1] > last.shape[-1]:
         # Whoever lists -1 among the layers gets the last state a second time, behind the others.
         ends = block[:, -last.shape[-1] :]
         made["last_may_be_inside"] = all(_same(ends[row], last[row]) for row in (0, -1))

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from drafter_contracts.layout import FINAL_NORM, NORM_PER_CHUNK, CaptureLayout, Tap, layout_from_boundaries
 from drafter_contracts.values.acceptance import neighbours
+from drafter_contracts.values.acceptance.layouts import is_single_step
 
 
 def boundaries_by_name(layout, layers):
@@ -53,8 +54,8 @@ def test_a_final_norm_stays_where_it_is():
     layout = CaptureLayout((Tap(3), Tap(6, FINAL_NORM)), (8, 8), NORM_PER_CHUNK)
     found = dict(neighbours(layout, 6))
     assert {name: other.taps for name, other in found.items()} == {
-        "tap 0 one lower": (Tap(2), Tap(6, FINAL_NORM)),
-        "tap 0 one higher": (Tap(4), Tap(6, FINAL_NORM)),
+        "one lower": (Tap(2), Tap(6, FINAL_NORM)),
+        "one higher": (Tap(4), Tap(6, FINAL_NORM)),
         "embedding instead of tap 0": (Tap(0), Tap(6, FINAL_NORM)),
         "order 1,0": (Tap(6, FINAL_NORM), Tap(3)),
     }
@@ -79,3 +80,15 @@ def test_every_neighbour_can_exist_and_is_another(data, layers):
 def test_a_state_that_is_stated_twice_is_tried_twice():
     assert boundaries_by_name(layout_from_boundaries([2, 2]), 4)["tap 0 one higher"] == (3, 2)
     assert (3, 3) not in boundaries_by_name(layout_from_boundaries([2, 3]), 4).values()
+
+
+def test_a_single_step_is_one_tap_among_several():
+    names = [name for name, _ in neighbours(layout_from_boundaries([3, 31, 59]), 61)]
+    single = [name for name in names if is_single_step(name)]
+    assert single == [f"tap {at} one {way}" for at in range(3) for way in ("lower", "higher")]
+    assert not any(is_single_step(name) for name, _ in neighbours(layout_from_boundaries([3]), 61))
+    assert boundaries_by_name(layout_from_boundaries([3]), 61) == {
+        "one lower": (2,),
+        "one higher": (4,),
+        "embedding first": (0,),
+    }

@@ -202,7 +202,8 @@ class Evaluation(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
         scores: The stated layout first, then the others, best first. Where none is stated, best first.
         recorded: On the states that the samples themselves hold, whichever they are (`boundaries` is empty); None if
             they do not fit the drafter.
-        verdict: "stated": no other comes near; "other": another is better by more than chance; "unknown".
+        verdict: "stated": none is better, and none comes near that a confusion of numberings or orders makes; "other":
+            another is better by more than chance; "unknown".
         reason: The verdict in one sentence.
         notes: What else a reader should know, one line each.
     """

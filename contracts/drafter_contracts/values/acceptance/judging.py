@@ -8,7 +8,7 @@ from typing import Literal
 
 from drafter_contracts.evidence.documents import LayoutScore
 from drafter_contracts.values.acceptance.blocks import FEWEST_BLOCKS, needed_errors
-from drafter_contracts.values.acceptance.layouts import STATED
+from drafter_contracts.values.acceptance.layouts import STATED, is_single_step
 from drafter_contracts.values.acceptance.scores import AS_RECORDED, Measurement
 
 #: Tokens per step below which a difference is of no use to anybody, however sure it is.
@@ -29,8 +29,11 @@ class Judgement:
 def judge(measured: Measurement) -> Judgement:
     """The verdict on the first of the scores.
 
-    "other": a layout is better by so many standard errors of the paired difference that chance does not explain it, and
-    by a relevant amount. "stated": every other is behind by as much, and the drafter does draft. Else "unknown".
+    "other": a layout is better, by so many standard errors of the paired difference that chance does not explain the
+    best of all that were tried, and by a relevant amount. "stated": none is, the drafter does draft, and every layout
+    that a confusion of numberings, configs or orders makes is behind by more than chance explains. A single tap moved
+    by one layer (`is_single_step`) need not be: where acceptance does not tell it from the stated layout, the reason
+    names it. Else "unknown".
     """
     notes = _notes(measured)
     first, *others = measured.scores
@@ -65,21 +68,35 @@ _NEVER = "drafters identify compares the states themselves, and --layouts tries 
 
 def _stated(measured: Measurement, others: list[LayoutScore], errors: float, notes: tuple[str, ...]) -> Judgement:
     first = measured.scores[0]
-    near = [one for one in others if -one.behind <= errors * one.behind_deviation]
     if not _drafts(first, measured.chance, errors):
         reason = f"under the stated layout the drafter is accepted as by chance, {first.length:.2f} tokens per step"
         return Judgement(verdict="unknown", reason=f"{reason}; {_NEVER}", notes=notes)
-    if near:
-        names = ", ".join(one.name for one in near[:3]) + (f" and {len(near) - 3} more" if len(near) > 3 else "")
+    if all(is_single_step(one.name) for one in others):
+        reason = "no layout was tried that a confusion could make of the stated one; --layouts names some"
+        return Judgement(verdict="unknown", reason=reason, notes=notes)
+    # All of them have to be behind, so each is asked for itself: no allowance for the best of many.
+    errors = needed_errors(measured.blocks, 1)
+    near = [one for one in others if -one.behind <= errors * one.behind_deviation]
+    confused = [one for one in near if not is_single_step(one.name)]
+    if confused:
         reason = (
-            f"{names} cannot be told from the stated layout, {_two(near[0], first)}; {_settle(measured, near, errors)}"
+            f"{_named(confused)} cannot be told from the stated layout, {_two(confused[0], first)};"
+            f" {_settle(measured, confused, errors)}"
         )
         return Judgement(verdict="unknown", reason=reason, notes=notes)
-    if not others:
-        reason = "no other layout was tried: nothing to compare the stated one with; --layouts names some"
-        return Judgement(verdict="unknown", reason=reason, notes=notes)
-    reason = f"the stated layout is best, {first.length:.2f} tokens per step; next is {_next(others[0])}"
+    following = next(one for one in others if not is_single_step(one.name))
+    reason = (
+        f"no layout is better than the stated one, {first.length:.2f} tokens per step; of other numberings and orders"
+        f" {following.name} comes next with {following.length:.2f}"
+    )
+    if near:
+        reason += f"; acceptance does not tell {_named(near)} from it, drafters identify does"
     return Judgement(verdict="stated", reason=reason, notes=notes)
+
+
+def _named(scores: list[LayoutScore]) -> str:
+    names = ", ".join(one.name for one in scores[:3])
+    return f"{names} and {len(scores) - 3} more" if len(scores) > 3 else names
 
 
 def _drafts(score: LayoutScore, chance: dict[str, float], errors: float) -> bool:
@@ -114,10 +131,6 @@ def _better(other: LayoutScore, first: LayoutScore) -> str:
 
 def _two(other: LayoutScore, first: LayoutScore) -> str:
     return f"{other.length:.2f} against {first.length:.2f} tokens per step"
-
-
-def _next(score: LayoutScore) -> str:
-    return f"{score.name} with {score.length:.2f}"
 
 
 def _unstated(measured: Measurement) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import permutations
 
@@ -11,6 +12,7 @@ from drafter_contracts.layout import RESIDUAL, CaptureLayout, Tap
 
 #: Name of the layout that the others are compared with.
 STATED = "stated"
+_SINGLE_STEP = re.compile(r"tap \d+ one (lower|higher)")
 #: Up to so many taps, every order is tried; of more, the reversal and the swaps of two neighbours.
 _ALL_ORDERS = 3
 
@@ -42,13 +44,24 @@ def neighbours(layout: CaptureLayout, layers: int) -> tuple[tuple[str, CaptureLa
     return tuple(found)
 
 
+def is_single_step(name: str) -> bool:
+    """Whether a neighbour of that name has one tap among several moved by one layer.
+
+    No confusion of numberings, configs or orders makes such a layout, and it holds nearly what the stated one holds: a
+    trained drafter may hardly notice.
+    """
+    return _SINGLE_STEP.fullmatch(name) is not None
+
+
 def _candidates(taps: tuple[Tap, ...], layers: int) -> Iterator[tuple[str, tuple[Tap, ...]]]:
     movable = [at for at, tap in enumerate(taps) if tap.state == RESIDUAL]
-    for at in movable:
-        yield f"tap {at} one lower", _moved(taps, [at], -1)
-        yield f"tap {at} one higher", _moved(taps, [at], 1)
-    yield "all one lower", _moved(taps, movable, -1)
-    yield "all one higher", _moved(taps, movable, 1)
+    if len(movable) > 1:
+        for at in movable:
+            yield f"tap {at} one lower", _moved(taps, [at], -1)
+            yield f"tap {at} one higher", _moved(taps, [at], 1)
+    word = "all one" if len(movable) > 1 else "one"
+    yield f"{word} lower", _moved(taps, movable, -1)
+    yield f"{word} higher", _moved(taps, movable, 1)
     if len(movable) == len(taps):
         yield "embedding first", (Tap(0), *taps[:-1])
     for at in movable:

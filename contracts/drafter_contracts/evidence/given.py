@@ -9,6 +9,9 @@ from drafter_contracts.evidence.documents import IDENTIFIED, Evaluation, Identif
 from drafter_contracts.evidence.labels import tap_of
 from drafter_contracts.layout import RESIDUAL, CaptureLayout, Tap
 
+#: Standard errors that no chance explains, and tokens per step that are of no use to anybody.
+_CHANCE, _RELEVANT = 10, 0.02
+
 
 class Given(msgspec.Struct, frozen=True):
     """A document and where it comes from.
@@ -74,9 +77,11 @@ def _flawed_evaluation(document: Evaluation) -> tuple[str, ...]:
         found += _impossible(scored_taps(score.boundaries, score.states), document.reference.layers)
         if not score.length >= 1 or not all(0 <= step <= 1 for step in score.steps):
             found.append(f"{score.name}: no possible acceptance")
-    best = max(document.scores, key=lambda score: score.length)
-    if document.verdict == "stated" and best.length > document.scores[0].length:
-        found.append(f"the stated layout is called the best, and {best.name} is better")
+    first, *others = document.scores
+    for other in others if document.verdict == "stated" else ():
+        # A neighbour may be ahead by chance; no more than chance is.
+        if other.length - first.length > max(_CHANCE * other.behind_deviation, _RELEVANT):
+            found.append(f"the stated layout is called the best, and {other.name} is better")
     if document.verdict == "other" and len(document.scores) == 1:
         found.append("another layout is called better, and there is none")
     return tuple(found)

@@ -341,6 +341,8 @@ def test_an_evaluation_that_decides_nothing_is_noted_and_not_kept(incident, reco
 def test_an_evaluation_whose_verdict_its_figures_deny_is_refused(incident, recorded, listed):
     scores = (score("stated", TRUE, 1.2), score("other", (2, 15, 28), 2.6))
     assert "is better" in only(recorded(incident, evaluation(listed, scores=scores))).message
+    by_chance = (scores[0], replace(scores[1], length=1.25, behind=0.05, behind_deviation=0.02))
+    assert recorded(incident, evaluation(listed, scores=by_chance)).manifest is not None
     alone = evaluation(listed, verdict="other", scores=scores[:1])
     assert "there is none" in only(recorded(incident, alone)).message
 
@@ -401,14 +403,12 @@ def test_a_registry_is_offered_no_evidence_that_contradicts_the_manifest(inciden
     assert contradictions(kept, incident) == ()
     identified, evaluated = kept.layout.identified, kept.layout.evaluated
     worse = replace(identified.taps[1], error=0.4)
-    better = replace(evaluated.next_best, length=3.0)
     wrong = {
         "/layout/known_by": [changed(kept, identified=None), changed(kept, known_by="declared")],
         "/layout/identified/taps/1/error": [
             changed(kept, identified=replace(identified, taps=(identified.taps[0], worse, identified.taps[2])))
         ],
         "/layout/identified/tokens": [changed(kept, identified=replace(identified, tokens=0))],
-        "/layout/evaluated/next_best": [changed(kept, evaluated=replace(evaluated, next_best=better))],
         "/layout/evaluated/weights_sha256": [changed(kept, evaluated=replace(evaluated, weights_sha256="0" * 64))],
     }
     for where, manifests in wrong.items():

@@ -48,6 +48,56 @@ def test_a_manifest_of_missing_or_other_files_is_refused_whole(client, drafter, 
     assert client.get("/v1/drafters").json() == {"items": [], "next": ""}
 
 
+EVIDENCE = {
+    "identified": {
+        "taps": [{"boundary": b, "error": 0.0002, "next_boundary": b - 1, "next_error": 0.3} for b in (3, 17, 30)],
+        "tokens": 512,
+        "sample_sha256": "1" * 64,
+    },
+    "known_by": "identified by values",
+}
+
+
+def test_evidence_by_values_that_contradicts_its_manifest_is_refused(client, drafter, store, assert_problem):
+    files, manifest = drafter()
+    for data in files.values():
+        store(client, data)
+
+    def offer(**layout):
+        changed = json.loads(manifest)
+        changed["layout"] |= {**EVIDENCE, **layout}
+        return client.put(VERSION, json={**changed, "layout": {k: v for k, v in changed["layout"].items() if v}})
+
+    def taps(number, **tap):
+        found = [dict(one) for one in EVIDENCE["identified"]["taps"]]
+        found[number] |= tap
+        return {**EVIDENCE["identified"], "taps": found}
+
+    other = assert_problem(offer(identified=taps(1, boundary=16, next_boundary=17)), "INVALID")
+    (fault,) = other.errors
+    assert fault.expected.startswith("boundaries 3, 17, 30")
+    assert fault.actual.startswith("boundaries 3, 16, 30")
+    evaluated = {
+        "stated": {"boundaries": [3, 17, 30], "length": 2.1},
+        "tried": 3,
+        "rows": 100,
+        "weights_sha256": "0" * 64,
+    }
+    refused = {
+        "/layout/known_by": [{"identified": None}, {"known_by": "declared"}],
+        "/layout/identified/taps/2/error": [{"identified": taps(2, error=0.5)}],
+        "/layout/evaluated/weights_sha256": [{"evaluated": evaluated}],
+    }
+    for where, changes in refused.items():
+        for layout in changes:
+            problem = assert_problem(offer(**layout), "MANIFEST_CONTRADICTS_FILES")
+            assert [fault.pointer for fault in problem.errors] == [where]
+    assert client.get("/v1/drafters").json() == {"items": [], "next": ""}
+    assert offer().status_code == 201
+    kept = client.get(VERSION + "/manifest").json()["layout"]
+    assert (kept["known_by"], kept["identified"]) == ("identified by values", EVIDENCE["identified"])
+
+
 def test_a_render_is_refused_and_the_version_it_came_from_is_named(client, drafter, store, assert_problem):
     files, manifest = drafter()
     for data in files.values():

@@ -33,6 +33,10 @@ class EngineInfo(msgspec.Struct, frozen=True, rename={"mode": "return_hidden_sta
     enable_return_hidden_states: bool = False
 
 
+class _Model(msgspec.Struct, frozen=True):
+    architectures: tuple[str, ...] | None = None
+
+
 class _Meta(msgspec.Struct, frozen=True):
     hidden_states: Any = None
     cached_tokens: int = 0
@@ -105,6 +109,19 @@ class RunningEngine:
             except (msgspec.MsgspecError, RecursionError):
                 return None
         return None
+
+    def architecture(self) -> str:
+        """The target's class, or "" where it does not say.
+
+        Raises:
+            UnreachableError: No answer.
+        """
+        status, body = self._ask("GET", "/model_info", None, _DOCUMENT)
+        try:
+            found = msgspec.json.decode(body, type=_Model).architectures if status == http.client.OK else None
+        except (msgspec.MsgspecError, RecursionError):
+            found = None
+        return found[0] if found else ""
 
     def prefill(self, tokens: tuple[int, ...], most: int) -> Prefill | Refusal:
         """The states of some tokens, as one request; one token is generated, which is of no interest.

@@ -47,7 +47,7 @@ def engine(
     if info is None:
         return _open(drafter, running, None, "what answers there is no SGLang", _elsewhere(fingerprint))
     if info.mode != "full" and not info.enable_return_hidden_states and not info.aux_hidden_state_capture:
-        return _open(drafter, running, info, "it returns no states", _flags(fingerprint, manifest, info))
+        return _open(drafter, running, info, "it returns no states", _flags(fingerprint, manifest, running, info))
     answer = running.prefill(fingerprint.tokens, fingerprint.width * (2 * len(fingerprint.taps) + 2))
     if isinstance(answer, Refusal):
         return _open(drafter, running, info, f"it answers {answer.status}: {answer.text}", "")
@@ -77,7 +77,7 @@ def _of_rows(
         )
     if widths[0] == width and taps > 1 and not info.aux_hidden_state_capture:
         reason = "it returns the target's last state only"
-        return _open(drafter, running, info, reason, _flags(fingerprint, manifest, info))
+        return _open(drafter, running, info, reason, _flags(fingerprint, manifest, running, info))
     nan = float("nan")  # JSON has no such number: the engine writes null
     rows = torch.tensor([[nan if x is None else x for x in row] for row in answer.rows], dtype=torch.float32)
     states = torch.split(rows, width, dim=1)
@@ -169,7 +169,7 @@ def _elsewhere(fingerprint: FingerprintRecord) -> str:
     return f"record the states of the tokens {tokens} there, and give the file (docs/fingerprint.md)"
 
 
-def _flags(fingerprint: FingerprintRecord, manifest: Manifest | None, info: EngineInfo) -> str:
+def _flags(fingerprint: FingerprintRecord, manifest: Manifest | None, running: RunningEngine, info: EngineInfo) -> str:
     """The flags to start it with, if this release can return these states."""
     from drafter_contracts.engines.versions import version_key
 
@@ -177,12 +177,13 @@ def _flags(fingerprint: FingerprintRecord, manifest: Manifest | None, info: Engi
         return f"SGLang {info.version} cannot return them, {SINCE} can; or {_elsewhere(fingerprint)}"
     method = manifest.method if manifest is not None and manifest.method in ("DFLASH", "DSPARK") else "EAGLE3"
     flags = f"{FLAG} --speculative-algorithm {method} --return-aux-hidden-state-layer-ids"
-    ids = _ids(fingerprint, manifest, info.version, method)
-    told = " ".join(map(str, ids)) if ids else "IDS"
+    architecture = manifest.target.architecture if manifest is not None else ""
+    ids = _ids(fingerprint, architecture or running.architecture(), info.version, method)
+    told = " ".join(map(str, ids)) if ids else "IDS, the ids of its numbering"
     return f"start a canary of it without the drafter's own flags, and with {flags} {told}"
 
 
-def _ids(fingerprint: FingerprintRecord, manifest: Manifest | None, release: str, method: str) -> tuple[int, ...]:
+def _ids(fingerprint: FingerprintRecord, architecture: str, release: str, method: str) -> tuple[int, ...]:
     """The ids that make this release's target class return the taps; empty if that is not known."""
     from drafter_contracts.engines.capture import capture_once
     from drafter_contracts.engines.store import load_profile
@@ -191,7 +192,7 @@ def _ids(fingerprint: FingerprintRecord, manifest: Manifest | None, release: str
 
     wanted = CaptureLayout(tuple(Tap(tap.boundary, tap.state) for tap in fingerprint.taps))
     try:
-        rule = load_profile("sglang", release).capture_method(manifest.target.architecture if manifest else "", method)
+        rule = load_profile("sglang", release).capture_method(architecture, method)
         if rule is None:
             return ()
         for less in (1, 0):

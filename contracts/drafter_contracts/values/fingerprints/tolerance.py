@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from drafter_contracts.layout import Tap
     from drafter_contracts.manifest_values import FingerprintRecord
 
+#: Below this nothing is told apart: sums in float32 differ by so much where a kernel's order or precision does.
+LEAST = 1e-4
 #: A median of projected errors lies below the true one by less than this; see docs/fingerprint.md.
 _PROJECTED = 1.25
 
@@ -39,4 +41,4 @@ class Roundings:
         """Median relative error, over the rows, up to which a state [R, H] is the tap's."""
         norms = given[-1:].to(torch.float32).norm(dim=1)
         noise = self._travel.noise(self._taps.index(tap), slice(0, 1), arithmetic(given), self._made, norms)
-        return _PROJECTED * factor(0.5, len(given)) * float(noise[0])
+        return max(LEAST, _PROJECTED * factor(0.5, len(given)) * float(noise[0]))

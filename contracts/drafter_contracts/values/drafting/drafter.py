@@ -63,7 +63,7 @@ class Drafter:
         """Draft tokens as target tokens, int64 of the same shape."""
         return ids.to(torch.int64) if self.target_ids is None else self.target_ids[ids]
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def forward(self, states: torch.Tensor, tokens: torch.Tensor, steps: int) -> torch.Tensor:
         """Logits of every row and step, each step fed with the tokens that really followed.
 
@@ -90,7 +90,7 @@ class Drafter:
                 torch.matmul(outputs, part.T, out=logits[step, :, first : first + len(part)])
         return logits
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def choices(self, states: torch.Tensor, tokens: torch.Tensor, steps: int) -> torch.Tensor:
         """The drafter's first choice of every row and step, as target tokens.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -60,17 +60,18 @@ class Candidate:
         """The tap, and the shift if there is one."""
         if not self.shift:
             return self.tap.label()
-        return f"{self.tap.label()} {abs(self.shift)} token{'s' * (abs(self.shift) > 1)} {_side(self.shift)}"
+        plural, side = "s" * (abs(self.shift) > 1), "later" if self.shift > 0 else "earlier"
+        return f"{self.tap.label()} {abs(self.shift)} token{plural} {side}"
 
     def outliers(self) -> Outliers | None:
         """Rows that are not of this state, though the median row is."""
-        ratios = torch.where(torch.isfinite(self.errors), self.errors / self.noise, torch.zeros(()))
+        ratios = torch.nan_to_num(self.errors / self.noise, nan=0.0, posinf=0.0)
         rows = len(ratios)
         for part in (1.0, 0.9):
             limit = factor(part, rows)
             beyond = (ratios > limit).nonzero().flatten()
             if len(beyond) > rows - int(part * rows):
-                worst = int(ratios.argmax()) if part == 1.0 else int(beyond[ratios[beyond].argsort()[len(beyond) // 2]])
+                worst = int(ratios.argmax())
                 row = self.start + self.step * worst
                 return Outliers(len(beyond), row, float(self.errors[worst]), limit * float(self.noise[worst]))
         return None
@@ -82,7 +83,7 @@ class Outliers:
 
     Attributes:
         count: How many.
-        row: One of them, a row of the sample.
+        row: The worst of them, a row of the sample.
         error: Its error.
         tolerance: What would be explained.
     """
@@ -93,10 +94,6 @@ class Outliers:
     tolerance: float
 
 
-def _side(shift: int) -> str:
-    return "later" if shift > 0 else "earlier"
-
-
 @dataclass(frozen=True, kw_only=True)
 class Decision:
     """What the candidates say.
@@ -104,9 +101,9 @@ class Decision:
     Attributes:
         best: The nearest.
         runner: The next, of another tap or shift; None if there is no other.
-        fits: How many the recorded state may be.
         error: The figure that decided.
         tolerance: What it was held against.
+        fits: How many the recorded state may be.
         reason: Why it is none, or "".
         crowded: It may be several, or the runner-up is too near.
         damaged: Single rows are of another state.
@@ -114,9 +111,9 @@ class Decision:
 
     best: Candidate
     runner: Candidate | None
-    fits: int
     error: float
     tolerance: float
+    fits: int = 0
     reason: str = ""
     crowded: bool = False
     damaged: bool = False
@@ -125,6 +122,11 @@ class Decision:
     def found(self) -> bool:
         """The recorded state is the best candidate."""
         return not self.reason
+
+    @property
+    def alone(self) -> bool:
+        """No other state of the reference is near the best candidate, as errors go."""
+        return self.runner is None or self.runner.error >= MARGIN * self.best.error
 
 
 def decide(candidates: Sequence[Candidate]) -> Decision:
@@ -139,42 +141,34 @@ def decide(candidates: Sequence[Candidate]) -> Decision:
     order = sorted(candidates, key=lambda candidate: (candidate.error, abs(candidate.shift)))
     fitting = [candidate for candidate in order if candidate.fits]
     best = fitting[0] if fitting else order[0]
-    others = [candidate for candidate in order if candidate is not best]
+    others = [candidate for candidate in (fitting[1:] or order) if candidate is not best]
     runner = others[0] if others else None
-    error, tolerance = best.error, best.tolerance
-    reason, crowded, damaged = "", False, False
+    plain = Decision(best=best, runner=runner, error=best.error, tolerance=best.tolerance, fits=len(fitting))
     if not fitting:
         reason = (
-            f"it is none of the reference's states: the nearest, {best.label()}, is {error:.2g} away, "
-            f"and {tolerance:.2g} is what the dtypes explain"
+            f"it is none of the reference's states: the nearest, {best.label()}, is {best.error:.2g} away, "
+            f"and {best.tolerance:.2g} is what the dtypes explain"
         )
-    elif len(fitting) > 1:
-        crowded = True
-        names = ", ".join(candidate.label() for candidate in fitting[:3])
-        more = f" and {len(fitting) - 3} more" if len(fitting) > 3 else ""
-        figures = ", ".join(f"{candidate.error:.2g}" for candidate in fitting[:3])
-        reason = f"it may be any of {names}{more}: errors {figures}, all within what the dtypes explain ({tolerance:.2g})"
-        runner = next(candidate for candidate in fitting if candidate is not best)
-    elif runner is not None and runner.error < MARGIN * error:
-        crowded = True
+        return replace(plain, reason=reason)
+    if len(fitting) > 1:
+        return replace(plain, reason=_several(fitting), crowded=True)
+    if runner is not None and not plain.alone:
         reason = (
-            f"{best.label()} is {error:.2g} away and {runner.label()} {runner.error:.2g}: "
+            f"{best.label()} is {best.error:.2g} away and {runner.label()} {runner.error:.2g}: "
             f"less than {MARGIN:.0f} times as far, so it lies between them"
         )
-    elif found := best.outliers():
-        damaged = True
-        error, tolerance = found.error, found.tolerance
-        reason = (
-            f"{found.count} of {len(best.errors)} rows compared are not of {best.label()} as the others are: row "
-            f"{found.row} is {error:.2g} away, and {tolerance:.2g} is what the dtypes explain"
-        )
-    return Decision(
-        best=best,
-        runner=runner,
-        fits=len(fitting),
-        error=error,
-        tolerance=tolerance,
-        reason=reason,
-        crowded=crowded,
-        damaged=damaged,
+        return replace(plain, reason=reason, crowded=True)
+    outliers = best.outliers()
+    if outliers is None:
+        return plain
+    reason = (
+        f"{outliers.count} of {len(best.errors)} rows compared are not of {best.label()} as the others are: row "
+        f"{outliers.row} is {outliers.error:.2g} away, and {outliers.tolerance:.2g} is what the dtypes explain"
     )
+    return replace(plain, error=outliers.error, tolerance=outliers.tolerance, reason=reason, damaged=True)
+
+
+def _several(fitting: list[Candidate]) -> str:
+    named = "; ".join(f"{candidate.label()}, {candidate.error:.2g} away" for candidate in fitting[:3])
+    more = f"; and {len(fitting) - 3} more" if len(fitting) > 3 else ""
+    return f"it may be any of {named}{more}: the dtypes explain {fitting[0].tolerance:.2g}"

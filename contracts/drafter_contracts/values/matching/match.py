@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 
 from drafter_contracts.errors import CaptureError
-from drafter_contracts.evidence.documents import IDENTIFIED, TRANSFORMED, UNKNOWN, StateMatch, TapError
+from drafter_contracts.evidence.documents import StateMatch, TapError
 from drafter_contracts.value_types import State
 from drafter_contracts.values.matching import recorded as recording
 from drafter_contracts.values.matching import rows
@@ -22,6 +22,8 @@ from drafter_contracts.values.matching.settle import remark, settle
 from drafter_contracts.values.records import Capture
 
 Map = Literal["", "scaled", "rotated"]
+#: States that a rotated one may be for this to be worth saying.
+_FEW = 3
 
 
 @torch.no_grad()
@@ -70,10 +72,11 @@ def _match(number: int, recorded: Recorded, reference: Reference) -> StateMatch:
     if not decision.fits:
         kind, candidates, decision = _transformed(recorded, candidates, decision)
     best = decision.best
-    following = min((other for other in candidates if other.tap != best.tap), key=lambda other: other.error, default=None)
+    others = [other for other in candidates if other.tap != best.tap]
+    following = min(others, key=lambda other: other.error, default=None)
     return StateMatch(
         number=number,
-        found=UNKNOWN if not decision.found else TRANSFORMED if kind else IDENTIFIED,
+        found=_found(decision, kind),
         boundary=best.tap.boundary,
         state=_state(best),
         shift=best.shift,
@@ -96,7 +99,7 @@ def _transformed(
 ) -> tuple[Map, list[Candidate], Decision]:
     """The simplest map that explains a state, if one does; else what was found without one.
 
-    A scaling that fits several states is the better reason for knowing none; a rotation that does says nothing.
+    A scaling that fits several states is the better reason for knowing none; a rotation that fits few is added to it.
     """
     eight_bits = recorded.made.stored in EIGHT_BITS
     measures = [recording.scaled, *([recording.scaled_by_row] if eight_bits else [])]
@@ -109,9 +112,17 @@ def _transformed(
     others = rotated(recorded)
     if others:
         other = decide(others)
-        if other.found and structure(recorded) > other.tolerance:
+        if structure(recorded) > other.tolerance and other.found:
             return "rotated", others, other
+        if 0 < other.fits <= _FEW and other.crowded:
+            decision = replace(decision, reason=f"{decision.reason}; in another basis, {other.reason}")
     return "", candidates, decision
+
+
+def _found(decision: Decision, kind: Map) -> Literal["identified", "transformed", "unknown"]:
+    if not decision.found:
+        return "unknown"
+    return "transformed" if kind else "identified"
 
 
 def _state(candidate: Candidate) -> State:

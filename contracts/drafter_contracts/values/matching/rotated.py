@@ -97,7 +97,9 @@ def _candidate(
     cosine_errors = _rms((ours.cosines - theirs.cosines) / allowed) * noise
     ratios = ours.norms / theirs.norms
     scale = quantile(ratios, 0.5)
-    errors = torch.maximum(cosine_errors, (ratios / scale - 1.0).abs())
+    # A norm moves by the part of the noise along the row itself, and to second order by the rest.
+    along = noise * shared.diagonal().sqrt() + noise.square() / 2
+    errors = torch.maximum(cosine_errors, (ratios / scale - 1.0).abs() / along * noise)
     return Candidate(
         tap=tap,
         shift=overlap.shift,

@@ -84,7 +84,7 @@ def stored_dtype(state: torch.Tensor) -> torch.dtype:
 
 def _levels(row: torch.Tensor) -> int:
     """The most different values between a power of two and the next: scaling a float8 leaves it as many as it had."""
-    values = row[torch.isfinite(row)].abs().unique()
+    values = torch.unique(row[torch.isfinite(row)].abs())
     exponents = torch.frexp(values[values > 0]).exponent
     return int(torch.bincount(exponents - exponents.min()).max()) if len(exponents) else 0
 

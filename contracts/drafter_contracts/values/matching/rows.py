@@ -69,7 +69,7 @@ def check_tokens(tokens: torch.Tensor, reference: torch.Tensor, max_shift: int) 
         raise CaptureError("there are no tokens to compare", where="tokens", expected="at least one", actual="none")
     row = int((tokens[:both] != reference[:both]).nonzero()[0])
     raise CaptureError(
-        f"the reference's tokens are not the sample's, nor shifted by up to {max_shift}; they differ first in row {row}",
+        f"the reference's tokens are not the sample's, nor these shifted by up to {max_shift}: row {row} differs first",
         where="tokens",
         expected=f"token {int(tokens[row])}",
         actual=f"token {int(reference[row])}",

@@ -40,10 +40,14 @@ def _missing(decision: Decision, recorded: Recorded) -> str:
     """The recording's own dtype, a fuller reference, or the right one."""
     if said := _coarser(decision, recorded):
         return said
+    if decision.alone and max(UNIT[recorded.made.ran], UNIT[recorded.reference.made.ran]) > UNIT[torch.float32]:
+        return "the states recorded, and the target run, in float32, if this target amplifies what rounding loses"
     absent = recorded.reference.capture.missing()
     if absent:
-        names = ", ".join(tap.label() for tap in absent[:4]) + (f" and {len(absent) - 4} more" if len(absent) > 4 else "")
-        return f"a reference that holds every state: {names} are not in this one"
+        more = f" and {len(absent) - 4} more" if len(absent) > 4 else ""
+        return (
+            f"a reference that holds every state: not in this one: {', '.join(tap.label() for tap in absent[:4])}{more}"
+        )
     return "the target, revision and dtype that the sample was recorded with; its states came from another place"
 
 
@@ -57,8 +61,8 @@ def _coarser(decision: Decision, recorded: Recorded) -> str:
         if best.error <= tolerance:
             name = str(dtype).removeprefix("torch.")
             return (
-                f"states in the dtype in which the target ran: had it been {name}, and these {recorded.made.name} numbers "
-                f"computed from it, {best.error:.2g} would be explained (up to {tolerance:.2g})"
+                f"states in the dtype in which the target ran: had that been {name}, with these {recorded.made.name} "
+                f"numbers computed from its states, {best.error:.2g} would be explained (up to {tolerance:.2g})"
             )
     return ""
 

@@ -229,6 +229,11 @@ def test_publishing_carries_it_on_and_refuses_another_layouts(drafter, random_ta
     stored = json.loads(drafters("show", "d@1", "--manifest", *data).stdout)
     assert stored["state_fingerprint"]["taps"] == beside(drafter)["state_fingerprint"]["taps"]
     shutil.rmtree(drafter)
+    probed = str(tmp_path / "probe.safetensors")
+    write_capture(probed, run_target(random_target, torch.tensor(TOKENS), dtype="bfloat16"))
+    done = drafters("verify", "d@1", probed, *data)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"SAME  d@1: {probed}\n")
 
 
 def test_a_layout_with_a_final_norm_has_its_fingerprint(random_target):

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+SCHEMA: Literal["drafters.verification.v1"] = "drafters.verification.v1"
+
+
 class Verification(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Whether states are those of a fingerprint.
 
@@ -36,7 +39,7 @@ class Verification(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
         settle: What would settle it.
     """
 
-    schema: Literal["drafters.verification.v1"] = "drafters.verification.v1"
+    schema: Literal["drafters.verification.v1"]
     drafter: str
     source: str
     engine: str = ""

@@ -9,7 +9,8 @@ import torch
 
 from drafter_cli.errors import UsageError
 from drafter_cli.values.running_engine import EngineInfo, Prefill, Refusal, RunningEngine
-from drafter_cli.values.verification import Verification, reason_of, verdict
+from drafter_cli.values.verification import SCHEMA, Verification, reason_of, verdict
+from drafter_contracts.errors import SampleError
 from drafter_contracts.layout import CaptureLayout, Tap
 from drafter_contracts.values.fingerprints import DIFFERENT, UNKNOWN, compare, resemblances
 
@@ -94,17 +95,32 @@ def recording(drafter: str, fingerprint: FingerprintRecord, path: str, most: flo
     """
     if not os.path.exists(path):
         raise UsageError(f"{path} does not exist", "name a recording of the fingerprint's tokens")
-    said = Verification(drafter=drafter, source=path, found=UNKNOWN)
-    captured = _of_capture(fingerprint, path)
-    if captured is not None:
-        return _held(said, fingerprint, *captured, most)
+    said = Verification(schema=SCHEMA, drafter=drafter, source=path, found=UNKNOWN)
+    states, tokens = _of_capture(fingerprint, path) or _of_sample(fingerprint, path)
+    probe = len(fingerprint.tokens)  # what follows the probe in a recording does not change its states
+    return _held(said, fingerprint, [state[:probe] for state in states], tokens[:probe], most)
+
+
+def _of_sample(fingerprint: FingerprintRecord, path: str) -> tuple[tuple[torch.Tensor, ...], torch.Tensor]:
+    """States and tokens of the sample that begins with the probe; of the first one, if none does.
+
+    Raises:
+        SampleError: It cannot be read.
+    """
     from drafter_contracts.values.samples import read_samples
 
-    sample = next(iter(read_samples(path)))
-    states = sample.split(fingerprint.width)
-    if len(states) == len(fingerprint.taps) + 1 and sample.last_may_be_inside:
+    wanted, chosen = list(fingerprint.tokens), None
+    for sample in read_samples(path):
+        chosen = chosen or sample
+        if sample.tokens[: len(wanted)].tolist() == wanted:
+            chosen = sample
+            break
+    if chosen is None:
+        raise SampleError("no sample", where=path)
+    states = chosen.split(fingerprint.width)
+    if len(states) == len(fingerprint.taps) + 1 and chosen.last_may_be_inside:
         states = states[:-1]
-    return _held(said, fingerprint, states, sample.tokens, most)
+    return states, chosen.tokens
 
 
 def _of_capture(fingerprint: FingerprintRecord, path: str) -> tuple[tuple[torch.Tensor, ...], torch.Tensor] | None:
@@ -157,7 +173,9 @@ def _held(
 def _said(drafter: str, running: RunningEngine, info: EngineInfo | None) -> Verification:
     ids = None if info is None else info.return_aux_hidden_state_layer_ids
     release = "" if info is None else f"sglang {info.version or '(release not said)'}"
-    return Verification(drafter=drafter, source=running.url, engine=release, asked_ids=ids, found=UNKNOWN)
+    return Verification(
+        schema=SCHEMA, drafter=drafter, source=running.url, engine=release, asked_ids=ids, found=UNKNOWN
+    )
 
 
 def _open(drafter: str, running: RunningEngine, info: EngineInfo | None, reason: str, settle: str) -> Verification:
@@ -196,9 +214,10 @@ def _ids(fingerprint: FingerprintRecord, architecture: str, release: str, method
         if rule is None:
             return ()
         for less in (1, 0):
-            ids = tuple(boundary - less for boundary in wanted.boundaries)
-            if min(ids) >= 0 and same_taps(wanted.taps, capture_once(rule, fingerprint.layers, ids).taps):
-                return ids
+            plain = tuple(boundary - less for boundary in wanted.boundaries)
+            for ids in (plain, (*plain[1:], plain[0])):  # some classes read the first id as a sign
+                if min(ids) >= 0 and same_taps(wanted.taps, capture_once(rule, fingerprint.layers, ids).taps):
+                    return ids
     except ContractsError:
         pass
     return ()

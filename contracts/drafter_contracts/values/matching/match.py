@@ -102,13 +102,17 @@ def _transformed(
     A scaling that fits several states is the better reason for knowing none; a rotation that fits few is added to it.
     """
     eight_bits = recorded.made.stored in EIGHT_BITS
-    measures = [recording.scaled, *([recording.scaled_by_row] if eight_bits else [])]
-    for measure in measures:
+    best: tuple[list[Candidate], Decision] | None = None
+    for measure in (recording.scaled, *((recording.scaled_by_row,) if eight_bits else ())):
         others = recorded.candidates(measure)
         other = decide(others)
-        if other.fits:
-            called = replace(other, reason=f"scaled by {other.best.scale:.4g}, {other.reason}" if other.reason else "")
-            return "scaled", others, called
+        if other.fits and (other.found or best is None):
+            best = others, other
+        if other.found:
+            break
+    if best:
+        reason = f"scaled by {best[1].best.scale:.4g}, {best[1].reason}" if best[1].reason else ""
+        return "scaled", best[0], replace(best[1], reason=reason)
     others = rotated(recorded)
     if others:
         other = decide(others)

@@ -67,16 +67,18 @@ class Recorded:
             return None
         return rows.fit(self.small, theirs, Overlap(overlap.start, stop, overlap.shift))
 
-    def noise(self, index: int, overlap: Overlap) -> torch.Tensor:
-        """[T]: what the dtypes explain."""
+    def noise(
+        self, index: int, overlap: Overlap, *, mapped: bool = False, made: Arithmetic | None = None
+    ) -> torch.Tensor:
+        """[T]: what the dtypes explain; had the state been `made` in another way, if that is given."""
         travel, norms = self.reference.travel, self.norms[overlap.rows]
-        return travel.noise(index, overlap.reference_rows, self.made, self.reference.made, norms)
+        made = made or self.made
+        return travel.noise(index, overlap.reference_rows, made, self.reference.made, norms, mapped=mapped)
 
     def tolerance(self, candidate: Candidate, made: Arithmetic) -> float:
         """A candidate's tolerance, had the state been recorded in another way."""
-        index, overlap = self.reference.taps.index(candidate.tap), self.overlaps[candidate.shift]
-        travel, norms = self.reference.travel, self.norms[overlap.rows]
-        noise = travel.noise(index, overlap.reference_rows, made, self.reference.made, norms)
+        index = self.reference.taps.index(candidate.tap)
+        noise = self.noise(index, self.overlaps[candidate.shift], made=made)
         return factor(0.5, len(noise)) * rows.quantile(noise, 0.5)
 
     def candidate(self, index: int, overlap: Overlap, measure: Measure) -> Candidate:
@@ -89,7 +91,7 @@ class Recorded:
             tap=self.reference.taps[index],
             shift=overlap.shift,
             errors=errors,
-            noise=self.noise(index, overlap),
+            noise=self.noise(index, overlap, mapped=scale is not None),
             start=overlap.start,
             scale=scale,
         )
@@ -110,7 +112,7 @@ class Recorded:
         unshifted = [key for key in nearest if not key[1]]
         chosen = dict.fromkeys(nearest[:NEAREST] + unshifted[:NEAREST])
         for index, shift in nearest:
-            noise = self.noise(index, self.overlaps[shift])
+            noise = self.noise(index, self.overlaps[shift], mapped=True)
             tolerance = factor(0.5, len(noise)) * rows.quantile(noise, 0.5)
             if estimates[index, shift] <= _NEAR * tolerance:
                 chosen[index, shift] = None

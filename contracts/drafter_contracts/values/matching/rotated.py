@@ -53,7 +53,7 @@ def rotated(recorded: Recorded) -> list[Candidate]:
         ours = _gram(recorded.state, chosen)
         for index, tap in enumerate(recorded.reference.taps):
             theirs = _gram(recorded.reference.state(index), chosen + overlap.shift)
-            noise = recorded.noise(index, overlap)[chosen - overlap.start]
+            noise = recorded.noise(index, overlap, mapped=True)[chosen - overlap.start]
             found.append(_candidate(tap, overlap, chosen, ours, theirs, noise))
     return found
 

@@ -119,7 +119,14 @@ class Travel:
     width: int
 
     def noise(
-        self, index: int, rows: slice, sample: Arithmetic, reference: Arithmetic, norms: torch.Tensor
+        self,
+        index: int,
+        rows: slice,
+        sample: Arithmetic,
+        reference: Arithmetic,
+        norms: torch.Tensor,
+        *,
+        mapped: bool = False,
     ) -> torch.Tensor:
         """Root mean square of the relative error between two recordings of one state, per row.
 
@@ -129,6 +136,7 @@ class Travel:
             sample: How the one was made.
             reference: How the other was made.
             norms: [T]: norms of the one's rows, for what its dtype loses near zero.
+            mapped: One of them was scaled or rotated since: a sum of H products, in float32 at best.
 
         Returns:
             float32 [T].
@@ -136,7 +144,8 @@ class Travel:
         run = sample.run_variance(self.width) + reference.run_variance(self.width)
         stored = UNIT[sample.stored] ** 2 + UNIT[reference.stored] ** 2
         lost = self.width * UNDERFLOW.get(sample.stored, 0.0) ** 2 / norms.square().clamp_min(torch.finfo(_FP32).tiny)
-        return (self.layers[index, rows] * run + stored + lost).sqrt()
+        product = self.width * UNIT[_FP32] ** 2 if mapped else 0.0
+        return (self.layers[index, rows] * run + stored + lost + product).sqrt()
 
 
 def travel(taps: tuple[Tap, ...], norms: torch.Tensor, capture: Capture) -> Travel:

@@ -121,6 +121,18 @@ def test_only_the_states_that_are_asked_for_are_kept(random_target):
     assert not target.parts.layers[0]._forward_pre_hooks, "no hook stays"
 
 
+def test_a_model_that_changes_its_stream_in_place_later_does_not_change_what_was_kept(random_target):
+    target, tokens = open_target(random_target), torch.arange(9)
+    before = target.run(tokens).states
+
+    def wipe(_module, given, _made):
+        given[0].zero_()
+
+    target.parts.layers[3].register_forward_hook(wipe)
+    after = target.run(tokens).states
+    assert all(torch.equal(before[tap], after[tap]) for tap in target.taps())
+
+
 def test_states_reach_the_file_one_by_one_and_are_the_same(random_target, tmp_path):
     tokens, path = torch.arange(50, 90), str(tmp_path / "c.safetensors")
     target = open_target(random_target)

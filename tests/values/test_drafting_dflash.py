@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from making.drafters import Shape, write_drafter
 from torch.nn import functional
@@ -121,7 +121,7 @@ def blocks_of(shape, block_size, states, tokens, steps):
     return torch.stack([one_block(shape, block_size, states, tokens, row)[:steps] for row in rows], dim=1)
 
 
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.too_slow])
 @given(shape=SHAPES, block_size=st.integers(2, 6), data=st.data())
 def test_every_row_is_a_block_over_its_context(folder, shape, block_size, data):
     steps = data.draw(st.integers(1, block_size - 1))

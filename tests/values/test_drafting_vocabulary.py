@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from making.drafters import Shape, write_drafter
 
@@ -25,7 +25,7 @@ def maps(ids, **others):
     return Maps(**({"where": "here", "size": len(ids), "target_size": 40, "config_size": 40} | others))
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 @given(ids=IDS, with_mask=st.booleans(), kind=st.sampled_from([torch.int64, torch.int32]))
 def test_both_encodings_name_the_same_tokens(ids, with_mask, kind):
     t2d = mask(ids) if with_mask else None
@@ -38,7 +38,7 @@ def test_both_encodings_name_the_same_tokens(ids, with_mask, kind):
     assert torch.equal(target_ids(maps(ids, t2d=mask(ids))), ids)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 @given(ids=IDS)
 def test_the_mask_tells_a_wrong_encoding(ids):
     offset = ids - torch.arange(len(ids))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from drafter_contracts.evidence.documents import UNKNOWN, Identification, StateMatch
-from drafter_contracts.evidence.given import identified_taps
+from drafter_contracts.evidence.documents import Identification, StateMatch
+from drafter_contracts.evidence.given import identified_taps, why_unsettled
 from drafter_contracts.evidence.labels import tap_of
 from drafter_contracts.layout import FINAL_NORM, Tap, describe_taps
 
@@ -20,7 +20,8 @@ def lines(document: Identification) -> list[str]:
     if document.verdict == "identified":
         found.append(f"identified: {describe_taps(identified_taps(document))} feed fc, in this order")
     else:
-        found.append("unknown: these states are no layout that a drafter could be said to be trained on")
+        reasons = [why for match in document.states if (why := why_unsettled(match, brief=True))]
+        found.append(f"unknown: no layout follows from these states ({'; '.join(reasons)})")
     return found
 
 
@@ -35,7 +36,7 @@ def _sample_line(document: Identification) -> str:
 def _state(name: str, match: StateMatch, *, norm: bool = False) -> list[str]:
     tap = tap_of(match)
     if tap is None:
-        said = [f"{name} is unknown: {match.reason or 'nothing comes near'}{_nearest(match)}"]
+        said = [f"{name} is unknown: {match.reason or 'nothing comes near'}"]
         return [*said, f"  settled by: {match.settle}"] if match.settle else said
     error = f", error {match.error:.1e}" if match.error is not None else ""
     after = "after" if tap.state == FINAL_NORM else "before"
@@ -58,14 +59,6 @@ def _next(match: StateMatch) -> str:
     if match.next_boundary is None or match.next_error is None:
         return ""
     return f", next best {_brief(Tap(match.next_boundary, match.next_state))} at {match.next_error:.2g}"
-
-
-def _nearest(match: StateMatch) -> str:
-    """What an unknown state is nearest to, which is no answer."""
-    if match.found != UNKNOWN or match.boundary is None or match.error is None:
-        return ""
-    tolerance = f" where {match.tolerance:.1e} is explained" if match.tolerance is not None else ""
-    return f" (nearest, and not it: {_brief(Tap(match.boundary, match.state))}, error {match.error:.2g}{tolerance})"
 
 
 def _brief(tap: Tap) -> str:

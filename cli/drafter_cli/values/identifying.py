@@ -55,8 +55,9 @@ class Wanted:
 
 @dataclass(frozen=True)
 class _Found:
-    """What one sample was found to hold: its own record, the states that feed `fc`, and the last state beside them."""
+    """What one sample was found to hold: where it lies, its record, the states that feed `fc`, the last state."""
 
+    path: str
     record: SampleRecord
     states: tuple[StateMatch, ...]
     last: StateMatch | None
@@ -117,7 +118,7 @@ def _identify(sample: Sample, capture: Capture, wanted: Wanted) -> _Found:
         labels=sample.labels,
         label_source=sample.label_source,
     )
-    return _Found(record, feeds, last, notes)
+    return _Found(sample.path, record, feeds, last, notes)
 
 
 def _apart(
@@ -153,9 +154,9 @@ def _norm_note(sample: Sample, last: StateMatch) -> tuple[str, ...]:
 
 
 def _document(found: list[_Found], captures: Sequence[Capture], notes: tuple[str, ...]) -> Identification:
-    counts = {len(one.states): one.record.name for one in found}
+    counts = {len(one.states): one.path for one in found}
     if len(counts) > 1:
-        told = ", ".join(f"{count} in {name}" for count, name in counts.items())
+        told = ", ".join(f"{count} in {path}" for count, path in counts.items())
         raise SampleError("the samples do not hold the same number of states that feed fc", actual=told)
     states = tuple(_together(column, found) for column in zip(*(one.states for one in found), strict=True))
     lasts = [one.last for one in found if one.last is not None]
@@ -186,7 +187,7 @@ def _together(matches: tuple[StateMatch, ...], found: Sequence[_Found]) -> State
     weakest = max(matches, key=_weakness)
     if len(said) == 1:
         return weakest
-    named = [f"{one.record.name}: {_short(match)}" for one, match in zip(found, matches, strict=True)]
+    named = [f"{one.path}: {_short(match)}" for one, match in zip(found, matches, strict=True)]
     return msgspec.structs.replace(
         weakest,
         found=UNKNOWN,

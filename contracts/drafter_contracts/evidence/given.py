@@ -38,12 +38,17 @@ def scored_taps(boundaries: tuple[int, ...], states: tuple[str, ...]) -> tuple[T
     return tuple(map(Tap, boundaries, words))
 
 
-def why_unsettled(match: StateMatch) -> str:
-    """Why a state is no tap of a layout, in one clause; "" if it is one."""
+def why_unsettled(match: StateMatch, *, brief: bool = False) -> str:
+    """Why a state is no tap of a layout, in one clause; "" if it is one.
+
+    Args:
+        match: The state.
+        brief: Leave out the reason of an unknown one, where it is told beside this.
+    """
     name = f"recorded #{match.number}"
     tap = tap_of(match)
     if tap is None:
-        return f"{name} is not identified: {match.reason or 'no reason is given'}"
+        return f"{name} is not identified" + ("" if brief else f": {match.reason or 'no reason is given'}")
     if match.map:
         return f"{name} is {tap.label()} in another basis ({match.map}), which no engine feeds"
     if match.shift:

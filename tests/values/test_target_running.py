@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 
@@ -172,12 +173,21 @@ def test_tokens_that_the_target_cannot_read_are_refused_before_it_is_loaded(rand
     assert told in caught.value.diagnostics()
 
 
-@pytest.mark.parametrize(("shape", "own"), [("DeepseekV4", architectures.LATENT)])
-def test_several_residual_streams_are_refused_by_name(shape, own, tmp_path):
-    architectures.config(shape, **own).save_pretrained(str(tmp_path))
-    with pytest.raises(CaptureError, match="deepseek_v4 has several residual streams") as caught:
+@pytest.mark.parametrize(
+    ("shape", "own", "key"),
+    [
+        ("DeepseekV4", architectures.LATENT, "hc_mult"),
+        ("HYV4", {}, "hc_mult"),
+        ("Qwen4ExpText", {}, "hc_count"),
+        ("Gemma3nText", {"num_kv_shared_layers": 0}, "altup_num_inputs"),
+    ],
+)
+def test_several_residual_streams_are_refused_by_name(shape, own, key, tmp_path):
+    config = architectures.config(shape, **own)
+    config.save_pretrained(str(tmp_path))
+    with pytest.raises(CaptureError, match=f"{config.model_type} has several residual streams") as caught:
         run_target(str(tmp_path), TOKENS)
-    assert caught.value.where.endswith("config.json: hc_mult")
+    assert caught.value.where.endswith(f"config.json: {key}")
 
 
 def watched(random_target):
@@ -207,6 +217,34 @@ def test_layers_that_run_twice_are_refused(random_target):
     handle = second.register_forward_hook(again)
     with pytest.raises(CaptureError, match="once each, in order"):
         target.run(tokens)
+
+
+def test_layers_that_do_not_run_are_refused(random_target):
+    target, tokens = watched(random_target)
+    for number, told in (
+        (2, "expected boundary 2, got boundary 3"),
+        (5, "expected boundary 5, got the end of the run"),
+    ):
+        parts = target.parts._replace(decoder=Skipping(target.parts.decoder, target.parts.layers[number]))
+        with pytest.raises(CaptureError, match="once each, in order") as caught:
+            dataclasses.replace(target, parts=parts).run(tokens)
+        assert told in caught.value.diagnostics()
+
+
+class Skipping(torch.nn.Module):
+    """A decoder that leaves one of its layers out."""
+
+    def __init__(self, decoder, layer):
+        super().__init__()
+        self.decoder, self.layer = decoder, layer
+
+    def forward(self, **given):
+        kept = self.decoder.layers
+        self.decoder.layers = torch.nn.ModuleList(one for one in kept if one is not self.layer)
+        try:
+            return self.decoder(**given)
+        finally:
+            self.decoder.layers = kept
 
 
 def test_a_norm_that_does_not_read_the_last_layer_is_no_final_norm(random_target):

@@ -119,7 +119,7 @@ class _Watch:
         self.wanted = wanted
         self.keep = keep
         self.handles: list[torch.utils.hooks.RemovableHandle] = []
-        self.seen: list[int] = []
+        self.entered = 0  # boundaries passed so far
         self.last: torch.Tensor | None = None
         self.final: list[torch.Tensor] = []
 
@@ -139,9 +139,9 @@ class _Watch:
     def end(self) -> torch.Tensor:
         """The state after the final norm, [T, H], handed on too."""
         layers = self.target.record.layers
-        if self.seen != list(range(layers + 1)):
+        if self.entered != layers + 1:
             raise self._fault(
-                "the decoder layers do not run once each, in order", f"0 to {layers}", ", ".join(map(str, self.seen))
+                "the decoder layers do not run once each, in order", f"boundary {self.entered}", "the end of the run"
             )
         if len(self.final) != 1:
             raise self._fault(
@@ -151,17 +151,26 @@ class _Watch:
         return self.final[0][0]
 
     def _enters(self, number: int, _module: torch.nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+        self._pass(number)
         self._hand_on(Tap(number), given[0] if given else named.get("hidden_states"))
-        self.seen.append(number)
 
     def _leaves(self, _module: torch.nn.Module, _given: tuple[Any, ...], made: Any) -> None:
+        self._pass(self.target.record.layers)
         self.last = made[0] if isinstance(made, tuple) else made
         self._hand_on(Tap(self.target.record.layers), self.last)
-        self.seen.append(self.target.record.layers)
 
     def _normed(self, _module: torch.nn.Module, given: tuple[Any, ...], made: Any) -> None:
         if self.last is not None and given and torch.equal(given[0], self.last):
             self.final.append(made)
+
+    def _pass(self, boundary: int) -> None:
+        if boundary != self.entered:
+            raise self._out_of_order(boundary)
+        self.entered += 1
+
+    def _out_of_order(self, boundary: int) -> CaptureError:
+        expected = f"boundary {self.entered}" if self.entered <= self.target.record.layers else "no other"
+        return self._fault("the decoder layers do not run once each, in order", expected, f"boundary {boundary}")
 
     def _hand_on(self, tap: Tap, state: Any) -> None:
         if not isinstance(state, torch.Tensor) or state.shape != self.shape:

@@ -5,6 +5,14 @@ import pytest
 from drafter_cli.catalogue.version_view import render, render_difference, row
 from drafter_cli.terminal import Style
 from drafter_contracts.manifest import FileRecord, LayoutRecord, Manifest, TargetRecord
+from drafter_contracts.manifest_values import (
+    EvaluatedLayout,
+    EvaluatedRecord,
+    FingerprintRecord,
+    IdentifiedRecord,
+    IdentifiedTap,
+    TapFingerprint,
+)
 from drafter_registry.documents import Change, Difference, Publication, VersionDocument, VersionSummary
 
 PLAIN = Style(on=False)
@@ -124,3 +132,54 @@ def test_differences():
     assert flat.count("(--json has all)") == 1
     same = Difference(name="d", before="1", after="2", same_contract=True)
     assert "nothing else differs" in render_difference(same, style=PLAIN, width=80)
+
+
+def test_evidence_by_values_is_told_with_its_figures():
+    identified = IdentifiedRecord(
+        taps=(
+            IdentifiedTap(boundary=3, error=2e-4, next_boundary=2, next_error=0.31),
+            IdentifiedTap(boundary=61, state="final_norm", error=1e-3, next_boundary=61, next_error=0.9),
+        ),
+        tokens=512,
+        dtype="bfloat16",
+        sample_sha256="a" * 64,
+        sample_format="specforge eagle3",
+        reference="org/T, transformers 5",
+        document_sha256="b" * 64,
+    )
+    evaluated = EvaluatedRecord(
+        stated=EvaluatedLayout(boundaries=(3, 61), states=("residual", "final_norm"), length=2.05, steps=(0.7, 0.35)),
+        next_best=EvaluatedLayout(boundaries=(2, 60), length=1.4),
+        tried=9,
+        rows=400,
+        weights_sha256="c" * 64,
+    )
+    print_of = FingerprintRecord(
+        spec="drafters.fingerprint.v1",
+        tokens=(1, 2),
+        taps=(TapFingerprint(boundary=3, norms=(1.0, 2.0), first=((1.0,), (1.0,)), projection="AA=="),),
+        layers=61,
+        width=64,
+        dtype="bfloat16",
+    )
+    told = layout(3, 61, states=("residual", "final_norm"), known_by="identified by values", identified=identified)
+    text = shown(width=200, state_fingerprint=print_of, **told)
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    assert "known by identified by values" in lines
+    text = " ".join(lines)
+    for part in (
+        "512 tokens of a sample (specforge eagle3, bfloat16) sha256:aaaaaaaaaaaa, against org/T, transformers 5",
+        "document sha256:bbbbbbbbbbbb",
+        "boundary 3 (output of layer 2): error 2.0e-04, next best boundary 2 at 0.31",
+        "final norm (after boundary 61): error 1.0e-03, next best boundary 61 at 0.9",
+        "fingerprint 1 tap on 2 tokens (bfloat16)",
+    ):
+        assert part in text
+    assert "evaluated" not in text
+    text = " ".join(shown(width=200, **layout(3, 61, states=("residual", "final_norm"), evaluated=evaluated)).split())
+    for part in (
+        "evaluated 2.05 tokens per step (0.70, 0.35 by drafted token); 400 positions, 9 layouts tried",
+        "best of the others: boundaries 2, 60 (outputs of layers 1, 59), 1.40 tokens per step",
+    ):
+        assert part in text
+    assert "fingerprint" not in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from drafter_cli.catalogue.evidence_view import show_evidence
 from drafter_cli.sheet import Sheet
 from drafter_cli.table import Column
 from drafter_cli.terminal import BOLD, GREEN, RED, YELLOW, Style, printable
@@ -99,10 +100,10 @@ def _layout(sheet: Sheet, manifest: Manifest) -> None:
         for line in _columns(record, layout):
             sheet.field("", line)
         sheet.field("norm before fc", _NORMS.get(layout.norm, ""))
-    _known(sheet, record)
+    _known(sheet, record, manifest)
 
 
-def _known(sheet: Sheet, record: LayoutRecord) -> None:
+def _known(sheet: Sheet, record: LayoutRecord, manifest: Manifest) -> None:
     sheet.field("known by", record.known_by, GREEN if record.known_by else "")
     if record.stated is not None:
         stated = record.stated
@@ -110,6 +111,7 @@ def _known(sheet: Sheet, record: LayoutRecord) -> None:
         sheet.field("stated as", f"{stated.key} = {list(stated.values)} ({stated.numbering}{producer})")
     for line in record.evidence:
         sheet.field("evidence", line)
+    show_evidence(sheet, manifest)
 
 
 def _ids(numbers: tuple[int, ...]) -> str:

@@ -73,9 +73,11 @@ def lines(found: Verification) -> list[str]:
     """The document for a person."""
     where = f"{found.engine} at {found.source}" if found.engine else found.source
     told = [f"{found.found.upper()}  {found.drafter}: {where}"]
+    if found.reason:
+        told.append(f"  {found.reason}")
     for one in found.taps:
-        detail = f"error {_short(one.error)}, up to {_short(one.tolerance)} is the same"
-        detail += f", {one.rows_near} of {one.rows} tokens near"
+        detail = f"error {_short(one.error)} (same up to {_short(one.tolerance)})"
+        detail += "" if one.rows_near == one.rows else f", {one.rows - one.rows_near} of {one.rows} tokens far off"
         if one.found != SAME:
             detail += f"; {_instead(one)}"
             if not 0.9 < one.norm_ratio < 1.1:
@@ -84,8 +86,6 @@ def lines(found: Verification) -> list[str]:
     told += [f"  state {number}: {_resembled(one)}" for number, one in enumerate(found.chunks)]
     if found.asked_ids is not None and found.found != SAME:
         told.append(f"  the engine was given the ids {', '.join(map(str, found.asked_ids))}")
-    if found.reason:
-        told.append(f"  {found.reason}")
     settles = dict.fromkeys(filter(None, (found.settle, *(one.settle for one in found.taps))))
     told += [f"  next: {settle}" for settle in settles]
     return told

@@ -256,6 +256,25 @@ def test_a_stored_rope_table_must_be_that_of_the_base(folder):
     load(folder, tensors={name: table}, config={"rope_theta": 10000.0}, stated=DraftRecord(rope_theta=500.0))
 
 
+def dropped(one):
+    return [note.partition("llama_eagle3.py): ")[2] for note in one.notes if "not loaded by SGLang 0.5.23" in note]
+
+
+def test_what_sglang_would_not_load_is_told(folder):
+    assert dropped(load(folder)) == []
+    assert dropped(load(folder, shape=Shape(fc_bias=True))) == ["fc.bias"]
+    assert dropped(load(folder, shape=Shape(fc_bias=True), config={"bias": True})) == []
+    norms = ["layers.0.self_attn.k_norm.weight, layers.0.self_attn.q_norm.weight"]
+    assert dropped(load(folder, shape=Shape(head_norms=True))) == norms
+    biases = [f"layers.0.self_attn.{name}_proj.bias" for name in "koqv"]
+    assert dropped(load(folder, shape=Shape(bias=True))) == [", ".join(biases)]
+    biases.remove("layers.0.self_attn.o_proj.bias")
+    assert dropped(load(folder, shape=Shape(bias=True), config={"attention_bias": True})) == [", ".join(biases)]
+    assert dropped(load(folder, shape=Shape(layers=2))) == ["layers.1.input_layernorm.weight"]
+    tensors = renamed(Shape(layers=2), "layers.1.input_layernorm", "layers.1.hidden_norm")
+    assert dropped(written(folder, Shape(layers=2).config(), tensors)) == []
+
+
 def test_epsilon_that_nobody_states_is_llamas_and_told(folder):
     one = load(folder, config={"rms_norm_eps": None})
     assert one.norm.epsilon == 1e-6

@@ -15,6 +15,7 @@ from drafter_contracts.manifest_records import DraftRecord
 from drafter_contracts.values.drafting.architecture import Architecture, read_architecture
 from drafter_contracts.values.drafting.block import BlockDrafter
 from drafter_contracts.values.drafting.drafter import Drafter
+from drafter_contracts.values.drafting.engines import dropped_by_sglang
 from drafter_contracts.values.drafting.layers import Layer, Linear, Norm
 from drafter_contracts.values.drafting.names import (
     CONTEXT_NORM,
@@ -67,6 +68,7 @@ def load_drafter(
     notes = list(architecture.notes)
     own_embedding = _embedding(facts, architecture, weights, embedding, notes)
     own_head = _head(facts, architecture, weights, (embedding, head), notes)
+    notes += dropped_by_sglang(facts, weights)
     maps = Maps(
         where=directory,
         size=len(own_head),

@@ -123,3 +123,36 @@ def test_a_fault_of_the_hubs_files_is_told_by_their_place(hub, drafter, dry_run)
     assert done.returncode == 7
     told = json.loads(done.stdout)["error"]
     assert told["where"] == f"hf://{REPOSITORY}@{COMMIT}/config.json"
+
+
+def test_evidence_by_values_counts_for_drafters_of_the_hub_too(hub, dry_run, drafter, tmp_path):
+    def written(*boundaries):
+        found = [
+            {"number": number, "found": "identified", "boundary": boundary, "error": 1e-4, "tolerance": 1e-2}
+            for number, boundary in enumerate(boundaries)
+        ]
+        document = {
+            "schema": "drafters.identification.v1",
+            "tool": "drafters/1",
+            "created": "2026-01-01T00:00:00Z",
+            "samples": [
+                {"name": "s", "sha256": "1" * 64, "format": "modelopt", "tokens": 9, "compared": 9, "dtype": "bfloat16"}
+            ],
+            "reference": {"kind": "target", "layers": 61, "hidden_size": WIDTH},
+            "states": found,
+            "verdict": "identified",
+            "boundaries": boundaries,
+        }
+        path = tmp_path / "identify.json"
+        path.write_text(json.dumps(document))
+        return path
+
+    for command in ("publish", "import-config"):
+        source = f"hf://{REPOSITORY}"
+        layout = manifest_of(dry_run(command, source, "--evidence", str(written(3, 31, 59))))["layout"]
+        assert layout["known_by"] == "identified by values"
+        assert layout["identified"]["document_sha256"] == sha256((tmp_path / "identify.json").read_bytes()).hexdigest()
+        done = dry_run(command, source, "--evidence", str(written(2, 30, 58)))
+        assert done.returncode == 7
+        assert "boundaries 3, 31, 59" in done.stdout
+        assert "boundaries 2, 30, 58" in done.stdout

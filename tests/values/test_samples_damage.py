@@ -188,7 +188,8 @@ def test_limits(tmp_path, monkeypatch):
     listed = saved(tmp_path, [{"hidden_state": 1}, {"hidden_state": 1}])
     monkeypatch.setattr(limits, "sample_unpacked_max_bytes", 100)
     assert "unpacks to too much" in refused(packed).message
-    assert "another length" in refused(old).message
+    assert "too large to be rewritten" in refused(old).message
+    monkeypatch.setattr(limits, "sample_unpacked_max_bytes", 1 << 20)
     monkeypatch.setattr(limits, "sample_max_entries", 1)
     assert "too many in one file" in refused(listed).message
     monkeypatch.setattr(limits, "sample_max_tokens", 4)
@@ -196,6 +197,7 @@ def test_limits(tmp_path, monkeypatch):
     assert "too many" in refused(write(records.DEEPSPEC, str(tmp_path), TOKENS, states_of(), name="cache")).message
     monkeypatch.setattr(limits, "sample_pickle_max_bytes", 100)
     assert "the pickle is too large" in refused(path).message
+    assert "more than 100 bytes" in refused(old).actual
     monkeypatch.setattr(limits, "sample_directory_max_bytes", 100)
     assert "its directory would have" in refused(path).actual
 

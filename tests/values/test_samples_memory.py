@@ -39,14 +39,15 @@ def look(path):
 small, *large = sys.argv[1:]
 look(small)
 for path in large:
-    anonymous, mapped = memory("RssAnon"), memory("RssFile")
+    anonymous, mapped, peak = memory("RssAnon"), memory("RssFile"), memory("VmHWM")
     rows, total = look(path)
-    print(json.dumps([rows, total, memory("RssAnon") - anonymous, memory("RssFile") - mapped]))
+    found = memory("RssAnon") - anonymous, memory("RssFile") - mapped, memory("VmHWM") - peak
+    print(json.dumps([rows, total, *found]))
 """
 
 
 def measured(*paths, **environment):
-    """Per path: rows, sum of some rows, growth of anonymous and of mapped resident memory in bytes."""
+    """Per path: rows, sum of some rows, growth of anonymous and of mapped resident memory, and of its peak."""
     result = subprocess.run(
         [sys.executable, "-c", CHILD, *paths],
         check=True,
@@ -114,14 +115,16 @@ def test_gigabytes_are_read_in_constant_memory_and_only_where_somebody_looks(tmp
     unnamed = [packed(str(tmp_path), container) for container in ("gz", "legacy")]
     found = measured(small, ckpt, stacked, cache, *unnamed, far, TMPDIR=str(unpacked))
     assert [rows for rows, *_ in found] == [ROWS, ROWS, ROWS, 16, 16, 20 * ROWS]
-    for _, total, anonymous, mapped in found[:3]:
+    for _, total, anonymous, mapped, peak in found[:3]:
         assert total == 0
         assert anonymous < 16 * MIB
         assert mapped < 32 * MIB
+        assert peak < 48 * MIB
     # Unpacked into a file that has no name, and mapped from there.
-    for _, total, anonymous, _ in found[3:5]:
+    for _, total, anonymous, _, peak in found[3:5]:
         assert total == MIB
         assert anonymous < 24 * MIB
+        assert peak < 48 * MIB
     assert os.listdir(unpacked) == []
     # Its tokens alone are 32 MB, and are looked at.
     assert found[5][2] < 160 * MIB

@@ -7,13 +7,13 @@ The object's pickle refers to a storage by a tuple of six, the last for views; t
 
 from __future__ import annotations
 
-import io
 import pickletools
 import re
 import struct
 import zipfile
 from collections import deque
-from typing import Any, BinaryIO
+from collections.abc import Iterator
+from typing import IO, Any, BinaryIO, cast
 
 from drafter_contracts import limits
 from drafter_contracts.errors import SampleError
@@ -50,11 +50,18 @@ def rewrite(source: BinaryIO, target: BinaryIO, where: str) -> None:
     Raises:
         SampleError: Damaged, cut short, over a limit, or of a kind that recorded states are not (views of storages).
     """
-    source.seek(0)
-    head = io.BytesIO(source.read(limits.sample_pickle_max_bytes))
+    size = source.seek(0, 2)
+    if size > limits.sample_unpacked_max_bytes:
+        raise SampleError(
+            "torch's old container is too large to be rewritten: save it anew",
+            where=where,
+            expected=f"at most {limits.sample_unpacked_max_bytes} bytes",
+            actual=f"{size} bytes",
+        )
+    head = _Head(source)
     try:
         for _ in range(3):
-            _skip(head)
+            deque(_operations(head), maxlen=0)
         sizes, pickle = _without_views(head, where)
         keys = _strings(head)
         start = head.tell()
@@ -86,7 +93,7 @@ def _copy(source: BinaryIO, archive: zipfile.ZipFile, key: str, size: tuple[int,
     elements, itemsize = size
     (stored,) = struct.unpack("<q", source.read(8).ljust(8, b"\xff"))
     left = elements * itemsize
-    if stored != elements or left > limits.sample_unpacked_max_bytes:
+    if stored != elements or left < 0:
         raise SampleError(
             f"storage {key} has another length than its pickle says: damaged, or cut short",
             where=where,
@@ -102,12 +109,46 @@ def _copy(source: BinaryIO, archive: zipfile.ZipFile, key: str, size: tuple[int,
             left -= len(chunk)
 
 
-def _skip(head: io.BytesIO) -> None:
-    for _ in pickletools.genops(head):
-        pass
+class _Head:
+    """The pickles at the beginning, as pickletools reads them: a piece at a time, and not more than the limit.
+
+    Args:
+        file: From its beginning.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._left = limits.sample_pickle_max_bytes
+        file.seek(0)
+        self.tell = file.tell
+
+    def read(self, size: int) -> bytes:
+        """Like a file's."""
+        return self._count(self._file.read(min(size, self._left + 1)))
+
+    def readline(self) -> bytes:
+        """Like a file's."""
+        return self._count(self._file.readline(self._left + 1))
+
+    def between(self, start: int, end: int) -> bytes:
+        """Bytes that were read before."""
+        self._file.seek(start)
+        return self._file.read(end - start)
+
+    def _count(self, piece: bytes) -> bytes:
+        self._left -= len(piece)
+        if self._left < 0:
+            raise ValueError(f"its pickles have more than {limits.sample_pickle_max_bytes} bytes")
+        return piece
 
 
-def _without_views(head: io.BytesIO, where: str) -> tuple[dict[str, tuple[int, int]], bytes]:
+def _operations(head: _Head) -> Iterator[tuple[str, Any, int]]:
+    """The next pickle's opcodes, up to its end: name, argument, position in the file."""
+    for opcode, argument, position in pickletools.genops(cast("IO[bytes]", head)):
+        yield opcode.name, argument, int(position or 0)
+
+
+def _without_views(head: _Head, where: str) -> tuple[dict[str, tuple[int, int]], bytes]:
     """The object's pickle for the new container, and of every storage its elements and the bytes of one."""
     begin = head.tell()
     pieces: list[tuple[int, int]] = []
@@ -115,25 +156,24 @@ def _without_views(head: io.BytesIO, where: str) -> tuple[dict[str, tuple[int, i
     memo: dict[int, Any] = {}
     recent: deque[tuple[str, Any, int]] = deque(maxlen=8)
     kept = begin
-    for opcode, argument, position in pickletools.genops(head):
-        if opcode.name in {"BINPUT", "LONG_BINPUT"}:
-            memo[int(argument or 0)] = recent[-1][1] if recent else None
+    for name, argument, position in _operations(head):
+        if name in {"BINPUT", "LONG_BINPUT"}:
+            memo[argument] = recent[-1][1] if recent else None
             continue
-        if opcode.name == "BINPERSID":
+        if name == "BINPERSID":
             *_, storage, key, _, elements, view, end = recent
             if (view[0], end[0]) != ("NONE", "TUPLE"):
                 raise SampleError("torch's old container holds views of storages, which is not read", where=where)
             pieces.append((kept, view[2]))
             kept = view[2] + 1
             sizes[str(key[1])] = (int(elements[1]), _itemsize(str(storage[1]), where))
-        named = memo.get(int(argument or 0)) if opcode.name in {"BINGET", "LONG_BINGET"} else argument
-        recent.append((opcode.name, named, int(position or 0)))
+        value = memo.get(argument) if name in {"BINGET", "LONG_BINGET"} else argument
+        recent.append((name, value, position))
     pieces.append((kept, head.tell()))
-    whole = head.getbuffer()
     for named in sizes:
         if not _KEY.fullmatch(named):
             raise SampleError("torch's old container has an odd key", where=where, actual=named[:80])
-    return sizes, b"".join(whole[start:end] for start, end in pieces)
+    return sizes, b"".join(head.between(start, end) for start, end in pieces)
 
 
 def _itemsize(storage: str, where: str) -> int:
@@ -144,10 +184,7 @@ def _itemsize(storage: str, where: str) -> int:
     return size
 
 
-def _strings(head: io.BytesIO) -> list[str]:
+def _strings(head: _Head) -> list[str]:
     """A pickled list of text: the keys."""
-    return [
-        str(argument)
-        for opcode, argument, _ in pickletools.genops(head)
-        if opcode.name in {"BINUNICODE", "SHORT_BINUNICODE", "UNICODE"}
-    ]
+    texts = {"BINUNICODE", "SHORT_BINUNICODE", "UNICODE"}
+    return [str(argument) for name, argument, _ in _operations(head) if name in texts]

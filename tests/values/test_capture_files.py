@@ -137,6 +137,16 @@ def test_states_are_read_when_they_are_used(tmp_path):
     assert torch.equal(read_capture(path).states[Tap(1)], before)
 
 
+def test_who_reads_a_file_that_is_written_anew_keeps_the_old_one(tmp_path):
+    path = str(tmp_path / "c.safetensors")
+    first, second = capture(rows=2000), capture(rows=2000)
+    write_capture(path, first)
+    kept = read_capture(path)
+    write_capture(path, second)
+    assert torch.equal(kept.states[Tap(2)], first.states[Tap(2)])
+    assert torch.equal(read_capture(path).states[Tap(2)], second.states[Tap(2)])
+
+
 def test_a_file_whose_tensors_are_not_aligned_is_read_too(tmp_path):
     made, path = capture(rows=3), str(tmp_path / "c.safetensors")
     write_capture(path, made)

@@ -241,6 +241,17 @@ def test_a_file_that_is_cut_short_or_no_safetensors_is_refused(tmp_path):
         assert bad in caught.value.where
 
 
+def test_two_tensors_of_one_name_are_refused(tmp_path):
+    path = saved(tmp_path, {name: tensor for name, tensor in tensors().items() if name != "final_norm"})
+    with open(path, "r+b") as file:
+        content = file.read().replace(b'"boundary.3"', b'"boundary.0"')
+        file.seek(0)
+        file.write(content)
+    with pytest.raises(CaptureError, match=r"two tensors have one name|the safetensors package refuses") as caught:
+        read_capture(path)
+    assert caught.value.where == path
+
+
 def test_nothing_half_written_stays(tmp_path):
     path = str(tmp_path / "c.safetensors")
     write_capture(path, capture())

@@ -18,6 +18,7 @@ from drafter_contracts.layout import CaptureLayout, Tap, layout_from_boundaries
 from drafter_contracts.manifest import SCHEMA, canonical, decode
 from drafter_contracts.manifest_records import TargetRecord
 from drafter_contracts.manifest_values import FingerprintRecord, TapFingerprint
+from drafter_contracts.rendering.reorder import reordered
 from drafter_contracts.values.captures import write_capture
 from drafter_contracts.values.fingerprints import make_fingerprint, probe
 from drafter_contracts.values.targets import run_target
@@ -113,6 +114,15 @@ def test_a_manifest_is_read_with_its_fingerprint_or_not_at_all():
     assert caught.value.where == "m.json: state_fingerprint.taps"
 
 
+def test_a_render_in_another_order_keeps_it():
+    document = {"schema": SCHEMA, "name": "d", "version": "1", "layout": {"boundaries": [5, 1, 3]}}
+    manifest = decode(json.dumps(document | {"state_fingerprint": msgspec.to_builtins(record())}).encode())
+    rendered = reordered(manifest, (1, 2, 0))
+    assert rendered.layout is not None
+    assert rendered.layout.boundaries == (1, 3, 5)
+    assert decode(canonical(rendered)).state_fingerprint == record()
+
+
 @pytest.fixture
 def drafter(tmp_path, random_target):
     """A directory of a drafter of the random target, trained on the outputs of layers 0, 2 and 4."""
@@ -177,6 +187,15 @@ def test_a_layout_that_nothing_says_is_asked_for(drafter, random_target, capsys)
     assert cli("fingerprint", drafter, "--target", random_target, "--output-ids", "0,2,4") == 0
     assert set(beside(drafter)) == {"schema", "state_fingerprint"}
     assert [tap["boundary"] for tap in beside(drafter)["state_fingerprint"]["taps"]] == [1, 3, 5]
+
+
+def test_a_render_gets_none_of_its_own(drafter, random_target, capsys):
+    render = {"of": "sha256:" + "a" * 64, "engine": "sglang 0.5.23"}
+    with open(os.path.join(drafter, "drafters-manifest.json"), "w", encoding="utf-8") as file:
+        json.dump({"schema": SCHEMA, "layout": {"boundaries": [1, 3, 5]}, "render": render}, file)
+    assert cli("fingerprint", drafter, "--target", random_target) == 2
+    assert "a render" in capsys.readouterr().err
+    assert "state_fingerprint" not in beside(drafter)
 
 
 def test_other_taps_than_the_manifests_are_not_written(drafter, random_target, capsys):

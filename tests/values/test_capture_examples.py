@@ -67,7 +67,7 @@ class Server:
     def __call__(self, url, path, body=None):
         if path == "/get_server_info":
             return self.info
-        assert body["input_ids"] == TOKENS
+        assert body["input_ids"] == self.run.tokens.tolist()
         choices = self.run.choices.tolist()
         meta = {
             "hidden_states": [self.states().tolist()],
@@ -129,15 +129,18 @@ def test_a_prompt_in_pieces_is_refused(sglang, run):
     assert "--disable-radix-cache" in error
 
 
-def test_a_file_of_another_run_is_not_added_to(sglang, run):
+def test_a_file_of_another_run_is_not_added_to(sglang, run, target, tmp_path):
     sglang(Server(run, (1,), **launch([0])))
     with open("c", "rb") as file:
         before = file.read()
-    code, _, error = sglang(Server(run, (2,), dtype="bfloat16", **launch([1])))
-    assert code == 1
-    assert "another target, release, dtype or text" in error
-    with open("c", "rb") as file:
-        assert file.read() == before
+    other = run_target(target, torch.tensor([*TOKENS[:-1], 50]))
+    for server in (Server(run, (2,), dtype="bfloat16", **launch([1])), Server(other, (2,), **launch([1]))):
+        (tmp_path / "ids").write_text(json.dumps(server.run.tokens.tolist()))
+        code, _, error = sglang(server)
+        assert code == 1
+        assert "another target, release, dtype or text" in error
+        with open("c", "rb") as file:
+            assert file.read() == before
 
 
 def test_the_plan_names_each_boundary_that_sglang_returns_once(called, target):

@@ -101,7 +101,7 @@ class Source:
             self._leave_out(f"{name} holds {len(states)} states, and the drafter's fc reads {self.taps}")
             return None
         states = tuple(state[: len(capture.tokens)] for state in states)
-        check_states(states, sample.path)
+        check_states(states, sample.path, tokens=capture.tokens)
         return states
 
     def _leave_out(self, why: str) -> None:

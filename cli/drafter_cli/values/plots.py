@@ -6,7 +6,8 @@ Drawn with matplotlib's own canvas, no display and no state of its own; the same
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from drafter_cli.errors import UsageError
@@ -69,6 +70,11 @@ def draw_identification(document: Identification, path: str) -> None:
         UsageError: Another ending, or it cannot be written.
     """
     kind = check_name(path)
+    with _own_settings():
+        _write(_identification(document), path, kind)
+
+
+def _identification(document: Identification) -> Any:
     states = [*document.states, *([] if document.last is None else [document.last])]
     names = [f"state {state.number}" for state in document.states]
     names += [] if document.last is None else ["last state"]
@@ -88,7 +94,7 @@ def draw_identification(document: Identification, path: str) -> None:
     found = ", ".join(map(str, document.boundaries)) if document.boundaries else "not identified"
     _title(axes, "Recorded states against every boundary of the target", f"boundaries {found}; {_said(document)}")
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, borderaxespad=0.0)
-    _write(figure, path, kind)
+    return figure
 
 
 def _draw_state(axes: Any, state: StateMatch, name: str, layers: int, at: int) -> None:
@@ -166,6 +172,11 @@ def draw_evaluation(document: Evaluation, path: str) -> None:
         UsageError: Another ending, or it cannot be written.
     """
     kind = check_name(path)
+    with _own_settings():
+        _write(_evaluation(document), path, kind)
+
+
+def _evaluation(document: Evaluation) -> Any:
     scores = best_first(document)
     drawn = max(len(scores), _FEWEST_BARS)
     figure, axes = _figure(8.0, 1.6 + 0.27 * drawn)
@@ -209,7 +220,7 @@ def draw_evaluation(document: Evaluation, path: str) -> None:
     steps = len(document.scores[0].steps)
     under = f"{steps} tokens drafted per step, {document.rows} positions; verdict: {document.verdict}"
     _title(axes, f"Acceptance by layout: {document.drafter}", under, above=14)
-    _write(figure, path, kind)
+    return figure
 
 
 def _bar_colour(score: LayoutScore, document: Evaluation) -> str:
@@ -222,13 +233,20 @@ def _bar_label(score: LayoutScore) -> str:
     return f"{score.name}  [{in_boundaries(score)}]" if score.boundaries else f"{score.name} in the samples"
 
 
-def _figure(width: float, height: float) -> tuple[Any, Any]:
+@contextmanager
+def _own_settings() -> Iterator[None]:
+    """Matplotlib's defaults and ours, whatever a matplotlibrc says."""
     import matplotlib as mpl
-    from matplotlib.figure import Figure
 
     with mpl.rc_context({**mpl.rcParamsDefault, **_SETTINGS}):
-        figure = Figure(figsize=(width, height), dpi=_DPI)
-        return figure, figure.add_subplot()
+        yield
+
+
+def _figure(width: float, height: float) -> tuple[Any, Any]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), dpi=_DPI)
+    return figure, figure.add_subplot()
 
 
 def _title(axes: Any, title: str, under: str, *, above: float = 0) -> None:
@@ -255,12 +273,9 @@ def _title(axes: Any, title: str, under: str, *, above: float = 0) -> None:
 
 def _write(figure: Any, path: str, kind: str) -> None:
     """The whole picture or nothing."""
-    import matplotlib as mpl
-
     metadata: dict[str, Any] = {"Date": None} if kind == "svg" else {"Software": None}
     content = io.BytesIO()
-    with mpl.rc_context({**mpl.rcParamsDefault, **_SETTINGS}):
-        figure.savefig(content, format=kind, bbox_inches="tight", pad_inches=0.15, metadata=metadata)
+    figure.savefig(content, format=kind, bbox_inches="tight", pad_inches=0.15, metadata=metadata)
     replace_file(path, content.getvalue())
 
 

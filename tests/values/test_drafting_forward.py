@@ -56,7 +56,7 @@ def serial(shape, states, tokens, steps):
     return torch.stack([made.draft(states, tokens, row, steps) for row in range(len(tokens) - steps)], dim=1)
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, derandomize=True, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(shape=SHAPES, steps=st.integers(1, 4))
 def test_every_row_and_step_is_a_serial_draft_of_transformers_blocks(folder, shape, steps):
     states, tokens = shape.recorded(steps + 7)

@@ -9,6 +9,8 @@ import pytest
 import torch
 from making.drafters import Assembled, Shape, write_drafter
 
+from drafter_contracts.checkpoint.facts import TensorFact
+from drafter_contracts.checkpoint.read import read_drafter
 from drafter_contracts.checkpoint.skeleton import write_skeleton
 from drafter_contracts.errors import (
     CheckpointError,
@@ -18,6 +20,7 @@ from drafter_contracts.errors import (
 )
 from drafter_contracts.manifest_records import DraftRecord
 from drafter_contracts.values.drafting import load_drafter
+from drafter_contracts.values.drafting.weights import Weights
 
 SHAPE = Shape()
 
@@ -91,6 +94,32 @@ def test_a_file_that_the_index_does_not_name_is_not_read(folder, tmp_path):
     assert torch.equal(logits(again), plain)
 
 
+def test_a_file_beside_the_single_one_is_told_and_not_read(folder, tmp_path):
+    from safetensors.torch import save_file
+
+    plain = load(str(tmp_path / "plain"))
+    assert not any("not read, and engines read them too" in note for note in plain.notes)
+    load(folder)
+    save_file({"fc.weight": torch.zeros(16, 48)}, os.path.join(folder, "zz.safetensors"))
+    again = load_drafter(folder, target_hidden_size=16, **SHAPE.target_parts())
+    assert any("not read, and engines read them too: zz.safetensors" in note for note in again.notes)
+    assert torch.equal(logits(again), logits(plain))
+
+
+def test_weights_that_change_while_they_are_read_are_refused(folder):
+    load(folder)
+    facts = read_drafter(folder)
+    other = {"fc.weight": TensorFact("fc.weight", "F32", (16, 47)), "new": TensorFact("new", "F32", (1,))}
+    for name in other:
+        with pytest.raises(CheckpointError, match="changed while they were read"):
+            Weights(facts, other).stored(name)
+
+
+def test_what_config_and_tensors_dispute_is_refused(folder):
+    with pytest.raises(ContradictionError, match="no such norm among the tensors"):
+        load(folder, config={"norm_before_fc": True})
+
+
 def test_a_speculators_config_nests_the_layer(folder, tmp_path):
     plain = load(str(tmp_path / "plain"))
     flat = SHAPE.config()
@@ -152,17 +181,6 @@ def test_a_tied_head_of_a_tied_target_is_the_targets(folder):
         load(folder, drop=("lm_head.weight",), config=config)
     one = load(folder, drop=("lm_head.weight",), config=config, head=parts["embedding"].clone())
     assert torch.equal(one.head, parts["embedding"])
-
-
-def test_a_tied_head_of_another_dtype_is_not_taken_for_the_same(folder):
-    parts = SHAPE.target_parts()
-    with pytest.raises(UnsupportedDrafterError):
-        load(
-            folder,
-            drop=("lm_head.weight",),
-            config={"tie_word_embeddings": True},
-            head=parts["embedding"].to(torch.bfloat16),
-        )
 
 
 def test_a_reduced_vocabulary_needs_its_own_head(folder):
@@ -304,6 +322,8 @@ REFUSED = [
         "low_freq_factor is not below",
     ),
     ({"rope_scaling": {"rope_type": "linear", "factor": True}}, "whose factor is True"),
+    ({"rope_scaling": {"rope_type": "linear", "factor": 0}}, "whose factor is 0 and not a positive number"),
+    ({"transformer_layer_config": {"model_type": "gemma3_text"}}, "model_type 'gemma3_text'"),
     (
         {
             "rope_scaling": {

@@ -129,7 +129,8 @@ class Shape:
     def target_parts(self) -> dict[str, torch.Tensor]:
         """The target's embedding and head."""
         random = torch.Generator().manual_seed(self.seed + 1)
-        return {name: torch.randn(self.vocabulary, self.target, generator=random) for name in ("embedding", "head")}
+        embedding, head = (torch.randn(self.vocabulary, self.target, generator=random) for _ in range(2))
+        return {"embedding": embedding, "head": head * self.target**-0.5}
 
     def recorded(self, length: int) -> tuple[torch.Tensor, torch.Tensor]:
         """States [T, k * H_t] and tokens [T]."""

@@ -238,7 +238,7 @@ def _head(
 def _same(left: torch.Tensor, right: torch.Tensor) -> bool:
     if left.shape == right.shape and left.data_ptr() == right.data_ptr():
         return True
-    return left.dtype == right.dtype and torch.equal(left, right)
+    return torch.equal(left, right)
 
 
 def _check_rope_table(facts: DrafterFacts, architecture: Architecture, weights: Weights) -> None:

@@ -185,17 +185,18 @@ def train(
         steps: Optimizer steps.
         batch: Texts per step.
         depth: Drafted tokens that are trained.
-        rate: Learning rate of the matrices inside the layer (Muon); everything else learns at a fifth of it (AdamW).
-        seconds: Stop after so long, wherever the schedule is; a limit makes the result depend on the machine.
+        rate: Learning rate of `fc` and the layer's matrices (Muon); everything else learns at a fifth of it (AdamW).
+        seconds: Stop after so much CPU time, wherever the schedule is; a limit makes the result depend on the machine.
     """
-    inside = [p for name, p in head.named_parameters() if p.dim() == 2 and name.startswith("midlayer")]
-    others = [p for name, p in head.named_parameters() if not (p.dim() == 2 and name.startswith("midlayer"))]
+    named = list(head.named_parameters())
+    inside = [p for name, p in named if p.dim() == 2 and name.startswith(("fc", "midlayer"))]
+    others = [p for name, p in named if not (p.dim() == 2 and name.startswith(("fc", "midlayer")))]
     optimizers = [
         torch.optim.Muon(inside, lr=rate, weight_decay=0.0, adjust_lr_fn="match_rms_adamw"),
         torch.optim.AdamW(others, lr=rate / 5, betas=(0.9, 0.95), weight_decay=0.0),
     ]
     schedules = [torch.optim.lr_scheduler.LambdaLR(o, lambda step: warm_cosine(step, steps)) for o in optimizers]
-    draw, began, losses = torch.Generator().manual_seed(0), time.monotonic(), []
+    draw, began, losses = torch.Generator().manual_seed(0), time.process_time(), []
     for _ in range(steps):
         chosen = torch.randint(0, len(text.tokens), (batch,), generator=draw)
         part = Text(text.tokens[chosen], text.states[chosen].float(), text.finals[chosen].float())
@@ -207,7 +208,7 @@ def train(
             schedule.step()
             optimizer.zero_grad()
         losses.append(loss.item())
-        if time.monotonic() - began > seconds:
+        if time.process_time() - began > seconds:
             break
     return losses
 

@@ -11,12 +11,13 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 import transformers
 
-#: Its text: a few long-lived modules. Which release of Python they come from is part of the cache's key.
-MODULES = ("argparse", "dataclasses", "textwrap")
+#: Its text: short enough that the target learns much of it by heart, and a drafter cannot guess without its states.
+#: Which release of Python it comes from is part of the cache's key.
+MODULES = ("textwrap",)
 #: A token is a byte; then padding, beginning and end; the rest is never used (engines like multiples of 64).
 VOCABULARY, PADDING, BEGINNING, END = 320, 256, 257, 258
 LAYERS, WIDTH, INNER = 8, 128, 256
-LENGTH, BATCH, STEPS = 192, 5, 350
+LENGTH, BATCH, STEPS = 128, 8, 300
 
 
 def source() -> torch.Tensor:

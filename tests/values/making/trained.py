@@ -28,9 +28,9 @@ TRAINING = os.path.join(HERE, "..", "..", "..", "examples", "eagle3_training.py"
 #: What the drafter reads, what its data's labels claim, and what engines take where nothing is said.
 BOUNDARIES, LABELLED, DEFAULT = (2, 5, 7), (0, 2, 5), (2, 4, 5)
 #: Own texts of the target: a piece of source text and what it makes of it.
-PROMPT, LENGTH = 48, byte_target.LENGTH
+PROMPT, LENGTH = 24, byte_target.LENGTH
 TRAINED_ON, HELD_OUT = 192, 8
-DRAFT_VOCABULARY, STEPS, BATCH = 96, 250, 12
+DRAFT_VOCABULARY, STEPS, BATCH = 96, 250, 8
 
 
 class Trained(NamedTuple):

@@ -149,6 +149,13 @@ def test_farther_than_dtypes_explain_and_still_nearest_cannot_be_told():
     assert found(compare(made, [given_state], capture.tokens, most=0.14)) == ["same"]
 
 
+def test_what_a_kernel_of_less_precision_does_in_float32_is_the_same(captures, fingerprints):
+    given_states = [noisy(state, 5e-5) for state in states(captures["float32"])]
+    taps = compare(fingerprints["float32"], given_states, TOKENS)
+    assert found(taps) == ["same"] * 3
+    assert all(1e-5 < one.error < one.tolerance == 1e-4 for one in taps)
+
+
 def test_no_tolerance_makes_a_neighbour_the_same():
     capture = walk()
     made = make_fingerprint(capture, layout_from_boundaries([3]))
@@ -184,6 +191,7 @@ def test_the_end_of_the_probe_is_enough(captures, fingerprints):
         taps = compare(fingerprints["bfloat16"], ends, TOKENS[-rows:])
         assert found(taps) == ["same"] * 3
         assert {one.rows for one in taps} == {rows}
+        assert [one.norm_ratio for one in taps] == pytest.approx([1, 1, 1], abs=1e-6)
         shifted = [state[-rows:] for state in states(captures["bfloat16"], (2, 4, 6))]
         assert found(compare(fingerprints["bfloat16"], shifted, TOKENS[-rows:])) == ["not the same"] * 3
 

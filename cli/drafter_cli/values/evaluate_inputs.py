@@ -82,7 +82,7 @@ def model_of(reference: Reference, files: str) -> Model:
         )
     from drafter_contracts.values.captures import read_capture
 
-    record = read_capture(reference.captures[0]).record
+    record = read_capture(reference.captures[0], digest=False).record
     return Model(
         directory=directory or "",
         layers=record.layers,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from drafter_cli.errors import UsageError
 from drafter_cli.terminal import printable, write
-from drafter_cli.values.reference_of import Reference, captures_of
+from drafter_cli.values.reference_of import Reference, captures_of, open_captures
 from drafter_contracts.errors import SampleError
 from drafter_contracts.evidence.documents import ReferenceRecord, SampleRecord
 
@@ -50,6 +50,7 @@ class Source:
     record: ReferenceRecord | None = None
     notes: list[str] = field(default_factory=list)
     _digests: dict[str, str] = field(default_factory=dict)
+    _opened: tuple[Capture, ...] = ()
 
     def passages(self) -> Iterator[Passage]:
         """Read them.
@@ -61,6 +62,7 @@ class Source:
         """
         from drafter_contracts.values.samples import read_samples
 
+        self._opened = open_captures(self.reference)
         rows = 0
         for path in self.paths:
             for sample in read_samples(path):
@@ -74,7 +76,7 @@ class Source:
     def _passage(self, sample: Sample) -> Passage:
         from drafter_contracts.values.acceptance import Passage
 
-        (capture,) = captures_of(self.reference, [sample])
+        (capture,) = captures_of(self.reference, [sample], self._opened)
         self.record = self.record or capture.record
         length = len(capture.tokens)
         self.samples.append(self._sample_record(sample, length))

@@ -94,14 +94,23 @@ def captures_for(parsed: Parsed, samples: Sequence[Sample]) -> tuple[Capture, ..
     return captures_of(reference_of(parsed), samples)
 
 
-def captures_of(reference: Reference, samples: Sequence[Sample]) -> tuple[Capture, ...]:
-    """As `captures_for`, of a reference that is known already."""
+def captures_of(reference: Reference, samples: Sequence[Sample], opened: Sequence[Capture] = ()) -> tuple[Capture, ...]:
+    """As `captures_for`, of a reference that is known already; `opened` are its capture files, read before."""
     if reference.target:
         return _run(reference, samples)
+    captures = opened or open_captures(reference)
+    return tuple(_recorded(reference, captures, sample) for sample in samples)
+
+
+def open_captures(reference: Reference) -> tuple[Capture, ...]:
+    """The reference's capture files, each hashed once: for samples that come one by one.
+
+    Raises:
+        CaptureError: A file that is none.
+    """
     from drafter_contracts.values.captures import read_capture
 
-    captures = [read_capture(path) for path in reference.captures]
-    return tuple(_recorded(reference, captures, sample) for sample in samples)
+    return tuple(read_capture(path) for path in reference.captures)
 
 
 def recorded_dtype(states: Sequence[torch.Tensor]) -> str:

@@ -8,8 +8,8 @@ import torch
 
 from drafter_contracts.errors import DegenerateSampleError
 
-#: Elements looked at at once: 16 MiB as float32.
-_BLOCK_ELEMENTS = 4 * 1024 * 1024
+#: Elements looked at at once: 1 MiB as float32, which stays in a core's cache.
+_BLOCK_ELEMENTS = 256 * 1024
 #: Constant columns mean something from this many different tokens on; over fewer, coarse dtypes repeat by chance.
 _COLUMN_TOKENS = 8
 _WORDS = (torch.int64, torch.int32, torch.int16, torch.uint8)
@@ -66,10 +66,10 @@ class _Facts:
             part = slice(start, start + len(block))
             self.prints[part] = _prints(block)
             values = block.to(torch.float32)
-            self.low[part], self.high[part] = torch.aminmax(values, dim=1)
-            low, high = torch.aminmax(values, dim=0)
-            torch.minimum(self.columns_low, low, out=self.columns_low)
-            torch.maximum(self.columns_high, high, out=self.columns_high)
+            # Both let NaN through; `aminmax` does too, in eight times the time.
+            self.low[part], self.high[part] = values.amin(dim=1), values.amax(dim=1)
+            torch.minimum(self.columns_low, values.amin(dim=0), out=self.columns_low)
+            torch.maximum(self.columns_high, values.amax(dim=0), out=self.columns_high)
 
     def faults(self, state: torch.Tensor, tokens: torch.Tensor | None) -> Iterator[str]:
         """What is wrong, in words."""

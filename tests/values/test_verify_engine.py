@@ -240,6 +240,21 @@ def test_states_are_scaled_or_of_other_weights(engine, verify):
     assert "its norm is 2 times what it should be" in verify()[1]
 
 
+def test_weights_that_are_nearly_the_same_cannot_be_told_until_somebody_says_how_near(engine, verify):
+    answer = engine.as_recorded("right")
+    (rows,) = answer["meta_info"]["hidden_states"]
+    answer["meta_info"]["hidden_states"] = [[[x * (1.05 if at % 2 else 0.95) for at, x in enumerate(r)] for r in rows]]
+    found = document(verify, 5)
+    assert [one["found"] for one in found["taps"]] == ["unknown"] * 3
+    _, text = verify()
+    assert text.startswith("UNKNOWN  ")
+    assert "nearer to this state than to any other" in text
+    assert text.count("--tolerance") == 1
+    assert verify("--tolerance", "0.1")[0] == 0
+    engine.as_recorded("next")
+    assert verify("--tolerance", "10")[0] == 3
+
+
 def test_answers_of_another_kind_or_without_end_are_no_engines(engine, verify, monkeypatch):
     engine.as_recorded("right")
     for body in (b"{", b'{"meta_info": 3}', b'{"meta_info": {"hidden_states": [[["a"]]]}}', b"[" * 100_000):

@@ -87,6 +87,9 @@ def test_a_row_that_was_large_before_keeps_that_noise():
     assert 2e3 < float(layers[2, 5]) < 4e4
     assert float(layers[2, 6]) < 2
     assert torch.equal(layers[2], layers[3])
+    capture = stream(layers=2, massive=False)
+    capture.states[Tap(0)][5] *= 100
+    assert float(prepare(capture, 1).travel.layers[1, 5]) > 2e3
 
 
 def test_a_boundary_that_was_not_captured_counts_as_its_larger_neighbour():

@@ -11,6 +11,7 @@ from making.streams import capture_of, noisy, rotation, stream, without
 from drafter_contracts.errors import CaptureError
 from drafter_contracts.layout import FINAL_NORM, Tap
 from drafter_contracts.values.matching import match_states
+from drafter_contracts.values.matching.decide import Candidate, decide
 from drafter_contracts.values.targets import run_target
 
 BF16, FP16, FP32 = torch.bfloat16, torch.float16, torch.float32
@@ -123,6 +124,25 @@ def test_rows_without_structure_are_no_rotation_of_other_rows_without_structure(
     assert match_one(made_up.to(BF16), capture).found == "unknown"
 
 
+def test_rows_of_the_right_norms_or_the_right_cosines_alone_are_no_rotation():
+    capture = stream(massive=False)
+    state = capture.states[Tap(2)]
+    other = torch.randn(state.shape, generator=torch.Generator().manual_seed(11))
+    right_norms = other / other.norm(dim=1, keepdim=True) * state.norm(dim=1, keepdim=True)
+    right_cosines = state @ rotation(96) * torch.linspace(0.8, 1.25, 40)[:, None]
+    right_directions = state * torch.linspace(0.5, 2.0, 40)[:, None]
+    for made_up in (right_norms, right_cosines, right_directions):
+        match = match_one(made_up, capture)
+        assert (match.found, match.map) == ("unknown", "")
+
+
+def test_cosines_that_no_rounding_moves_so_far_are_no_rotation():
+    capture = stream(massive=False, step=0.8)
+    state = noisy(capture.states[Tap(2)], 0.25) @ rotation(96)
+    state *= capture.states[Tap(2)].norm(dim=1, keepdim=True) / state.norm(dim=1, keepdim=True)
+    assert match_one(state.to(BF16), capture).found == "unknown"
+
+
 def test_too_few_rows_are_no_rotation():
     capture = stream(massive=False, rows=7)
     assert match_one(capture.states[Tap(2)] @ rotation(96), capture).found == "unknown"
@@ -165,12 +185,24 @@ def test_one_damaged_row_is_told_and_a_massive_one_hides_nothing():
 
 
 def test_a_fifth_of_the_rows_from_the_next_layer_is_told():
-    capture = stream(step=0.2)
+    capture = stream(step=0.1)
     state = capture.states[Tap(3)].to(BF16).clone()
     state[::5] = capture.states[Tap(4)][::5].to(BF16)
     match = match_one(state, capture)
     assert match.found == "unknown"
-    assert "8 of 40 rows" in match.reason or "7 of 40 rows" in match.reason
+    assert "7 of 40 rows compared are not of boundary 3" in match.reason
+    assert match.error > match.tolerance
+
+
+def test_rows_are_counted_from_the_samples_first_compared_one_and_ties_go_to_the_unshifted():
+    noise = torch.full((20,), 0.01)
+    errors = torch.full((20,), 0.005)
+    errors[2] = 0.5
+    shifted = Candidate(tap=Tap(1), shift=-1, errors=errors, noise=noise, start=5, step=3)
+    assert shifted.outliers().row == 11
+    unshifted = Candidate(tap=Tap(1), shift=0, errors=errors, noise=noise)
+    assert decide([shifted, unshifted]).best is unshifted
+    assert decide([unshifted, shifted]).crowded
 
 
 def test_rows_that_overflowed_are_left_out():
@@ -191,11 +223,30 @@ def test_a_layer_that_adds_nothing_leaves_two_names():
     assert "boundary 2 (output of layer 1)" in match.reason
     assert "boundary 3 (output of layer 2)" in match.reason
     assert {match.boundary, match.next_boundary} == {2, 3}
+    assert match.map == ""
+    assert match.reason.startswith("it may be any of")
     finest = match_one(capture.states[Tap(2)], capture)
     assert "the same" in finest.settle
     scaled = match_one(capture.states[Tap(2)] * 2, capture)
     assert (scaled.found, scaled.map) == ("unknown", "scaled")
     assert scaled.reason.startswith("scaled by 2, it may be any of boundary 2")
+
+
+def test_layers_that_add_nothing_are_all_counted():
+    capture = stream()
+    for number in range(1, 6):
+        capture.states[Tap(number)] = capture.states[Tap(0)].clone()
+    assert "and 3 more" in match_one(capture.states[Tap(0)], capture).reason
+
+
+def test_the_next_best_is_another_state_though_shifts_of_the_same_are_nearer():
+    capture = stream(massive=False)
+    for name, state in capture.states.items():
+        capture.states[name] = noisy(state[:1].expand(40, 96), 1e-4).contiguous()
+    match = match_one(capture.states[Tap(2)], capture)
+    assert (match.found, tap(match)) == ("identified", Tap(2))
+    assert match.next_boundary in {1, 3}
+    assert match.next_error > 0.1
 
 
 def test_states_nearer_than_their_dtypes_tell_are_settled_by_a_finer_run():

@@ -62,7 +62,7 @@ class Recorded:
     def estimate(self, index: int, overlap: Overlap) -> Fit | None:
         """The fit to a state by projections, of the first rows; None if these are not both there."""
         theirs = self.reference.small[index]
-        stop = min(overlap.stop, len(self.small), len(theirs) - overlap.shift)
+        stop = min(overlap.stop, len(self.small))
         if stop <= overlap.start:
             return None
         return rows.fit(self.small, theirs, Overlap(overlap.start, stop, overlap.shift))

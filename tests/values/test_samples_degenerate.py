@@ -109,6 +109,12 @@ def test_states_that_are_equal_bit_for_bit():
     check_states(states, "x", tokens=tokens_of())
 
 
+def test_lengths_that_differ_are_refused():
+    for states, tokens in ((states_of(), tokens_of(63)), ([torch.ones(3, 4), torch.ones(4, 4)], None)):
+        with pytest.raises(SampleError, match="different lengths"):
+            check_states(states, "x", tokens=tokens)
+
+
 def test_everything_that_was_found_is_named():
     states = states_of()
     states[0][1] = 0

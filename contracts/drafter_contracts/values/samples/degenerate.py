@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from drafter_contracts.errors import DegenerateSampleError
+from drafter_contracts.errors import DegenerateSampleError, SampleError
 
 #: Elements looked at at once: 1 MiB as float32, which stays in a core's cache.
 _BLOCK_ELEMENTS = 256 * 1024
@@ -31,7 +31,13 @@ def check_states(states: Sequence[torch.Tensor], where: str, *, tokens: torch.Te
     Raises:
         DegenerateSampleError: Rows with NaN or infinity, of zeros, of one single value, or equal for different tokens;
             most columns constant; two states that are equal bit for bit. All that was found is named.
+        SampleError: Tokens or states of different lengths.
     """
+    lengths = {len(state) for state in states} | (set() if tokens is None else {len(tokens)})
+    if len(lengths) > 1:
+        raise SampleError(
+            "tokens and states of different lengths", where=where, expected="one length", actual=str(sorted(lengths))
+        )
     found: list[str] = []
     prints: list[torch.Tensor] = []
     for number, state in enumerate(states):

@@ -16,7 +16,7 @@ from drafter_contracts.values.matching import rows
 from drafter_contracts.values.matching.decide import Candidate, Decision, decide
 from drafter_contracts.values.matching.recorded import Recorded, record
 from drafter_contracts.values.matching.reference import Reference, prepare
-from drafter_contracts.values.matching.rotated import rotated, structure
+from drafter_contracts.values.matching.rotated import rotated
 from drafter_contracts.values.matching.roundoff import EIGHT_BITS
 from drafter_contracts.values.matching.settle import remark, settle
 from drafter_contracts.values.records import Capture
@@ -116,7 +116,7 @@ def _transformed(
     others = rotated(recorded)
     if others:
         other = decide(others)
-        if structure(recorded) > other.tolerance and other.found:
+        if other.found:
             return "rotated", others, other
         if 0 < other.fits <= _FEW and other.crowded:
             decision = replace(decision, reason=f"{decision.reason}; in another basis, {other.reason}")

@@ -58,12 +58,6 @@ def rotated(recorded: Recorded) -> list[Candidate]:
     return found
 
 
-def structure(recorded: Recorded) -> float:
-    """The median row's root mean square cosine with the other rows: near 0, rows say nothing about each other."""
-    overlap = next(iter(recorded.overlaps.values()))
-    return quantile(_rms(_gram(recorded.state, _chosen(overlap)).cosines), 0.5)
-
-
 def _chosen(overlap: Overlap) -> torch.Tensor:
     """Rows of the sample, evenly spaced."""
     step = max(1, (overlap.stop - overlap.start) // _ROWS)

@@ -247,6 +247,28 @@ def test_all_samples_must_agree(random_target, tmp_path, dump, document, identif
     assert "same number of states" in " ".join(lines)
 
 
+def test_a_sample_that_cannot_tell_agrees_with_those_that_can(random_target, tmp_path, dump, document):
+    """Of one and the same token over and over, a state equals its neighbours' rows in half precision."""
+    monotone = torch.full((40,), 7)
+    ran = run_target(random_target, monotone, dtype="bfloat16")
+    other = run_target(random_target, tokens(40), dtype="bfloat16")
+
+    def write(name, capture, boundaries=TAPS):
+        states = [capture.states[Tap(boundary)] for boundary in boundaries]
+        folder = str(tmp_path / name)
+        return formats.write(records.SPECFORGE_DFLASH, folder, capture.tokens, states, dtype=torch.bfloat16)
+
+    silent = write("silent", ran)
+    code, found = document(silent)
+    assert (code, {match.found for match in found.states}) == (EXIT_UNKNOWN, {"unknown"})
+    code, found = document(silent, write("telling", other))
+    assert (code, found.boundaries) == (EXIT_OK, TAPS)
+    assert "silent" in found.states[0].remark
+    code, found = document(silent, write("otherwise", other, (2, 4, 5)))
+    assert (code, [match.found for match in found.states]) == (EXIT_UNKNOWN, ["identified", "unknown", "identified"])
+    assert "the samples disagree" in found.states[1].reason
+
+
 def test_a_folder_is_compared_as_far_as_asked(dump, document, tmp_path):
     for number in range(3):
         dump(name=f"data_{number}")

@@ -182,11 +182,19 @@ def _document(found: list[_Found], captures: Sequence[Capture], notes: tuple[str
 
 
 def _together(matches: tuple[StateMatch, ...], found: Sequence[_Found]) -> StateMatch:
-    """One state as all samples show it: the weakest of them speaks for all, and a disagreement is unknown."""
-    said = {_meaning(match) for match in matches}
-    weakest = max(matches, key=_weakness)
-    if len(said) == 1:
-        return weakest
+    """One state as all samples show it: the weakest speaks for all, and a disagreement is unknown.
+
+    A sample that cannot tell it from others, as its text repeats itself or is short, agrees with all that it may be.
+    """
+    telling = [match for match in matches if not _undecided(match)]
+    weakest = max(telling or matches, key=_weakness)
+    if len({_meaning(match) for match in telling or matches}) == 1:
+        silent = [one.path for one, match in zip(found, matches, strict=True) if _undecided(match)]
+        if not telling or not silent:
+            return weakest
+        if all(_may_be(match, weakest) for match in matches):
+            remark = f"{', '.join(silent)} alone would not tell it from others, and agrees"
+            return msgspec.structs.replace(weakest, remark="; ".join(filter(None, (weakest.remark, remark))))
     named = [f"{one.path}: {_short(match)}" for one, match in zip(found, matches, strict=True)]
     return msgspec.structs.replace(
         weakest,
@@ -194,6 +202,22 @@ def _together(matches: tuple[StateMatch, ...], found: Sequence[_Found]) -> State
         reason=f"the samples disagree: {'; '.join(named)}",
         settle="identify each sample alone, and leave out what was recorded otherwise",
     )
+
+
+def _undecided(match: StateMatch) -> bool:
+    """Whether a state is unknown because several of the target's lie within its tolerance, not because none does."""
+    known = match.error is not None and match.tolerance is not None
+    return match.found == UNKNOWN and known and float(match.error or 0) <= float(match.tolerance or 0)
+
+
+def _may_be(match: StateMatch, other: StateMatch) -> bool:
+    """Whether a state that is undecided lies within its tolerance of what another sample's is."""
+    if not _undecided(match):
+        return True
+    if (match.boundary, match.state, match.shift) == (other.boundary, other.state, other.shift):
+        return True
+    near = {(one.boundary, one.state) for one in match.errors if one.error <= float(match.tolerance or 0)}
+    return not other.shift and (other.boundary, other.state) in near
 
 
 def _meaning(match: StateMatch) -> tuple[object, ...]:
@@ -211,7 +235,7 @@ def _short(match: StateMatch) -> str:
     tap = tap_of(match)
     how: list[str] = [match.map] if match.map else []
     how += [f"shifted by {match.shift:+d}"] if match.shift else []
-    return ", ".join([tap.label() if tap is not None else "unknown", *how])
+    return ", ".join([tap.label(), *how]) if tap is not None else f"unknown, {match.reason}"
 
 
 def _held(document: Identification, samples: Sequence[Sample], wanted: Wanted) -> Identification:

@@ -175,6 +175,8 @@ def test_the_command_adds_the_fingerprint_and_leaves_every_other_field(drafter, 
     assert cli("fingerprint", drafter, "--target", random_target, "--json") == 0
     assert json.loads(capsys.readouterr().out)["state_fingerprint"] == made
     assert beside(drafter)["state_fingerprint"] == made
+    with open(path, encoding="utf-8") as file:
+        assert file.read().count('"state_fingerprint"') == 1
     assert sorted(os.listdir(drafter)) == ["config.json", "drafters-manifest.json", "model.safetensors"]
 
 

@@ -202,6 +202,17 @@ def test_limits(tmp_path, monkeypatch):
     assert "its directory would have" in refused(path).actual
 
 
+def test_a_storage_of_the_old_container_that_has_another_length_is_refused(tmp_path):
+    path = tmp_path / "x.pt"
+    content = {"input_ids": torch.arange(3), "hidden_states": torch.randn(3, 77)}
+    torch.save(content, str(path), _use_new_zipfile_serialization=False)
+    whole = path.read_bytes()
+    assert whole.count((231).to_bytes(8, "little")) == 1
+    path.write_bytes(whole.replace((231).to_bytes(8, "little"), (230).to_bytes(8, "little")))
+    error = refused(path)
+    assert (error.expected, error.actual) == ("231 elements", "230")
+
+
 def test_a_huge_header_is_not_read(tmp_path):
     path = tmp_path / "x.safetensors"
     with open(path, "wb") as file:

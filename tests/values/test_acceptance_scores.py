@@ -213,6 +213,8 @@ def test_blocks_are_neighbours_of_one_passage():
     partly[5:19] = False
     assert block_numbers([partly], 1).bincount().tolist() == [3, 2, 2, 4]
     assert mean_and_error(torch.ones(3), torch.zeros(3, dtype=torch.int64)) == (1.0, 0.0)
+    # two blocks, of means 0 and 1: their deviation is the root of 1/2, that of the mean of two a root of 2 less
+    assert mean_and_error(torch.tensor([0, 0, 1, 1]), torch.tensor([0, 0, 1, 1])) == (0.5, pytest.approx(0.5))
 
 
 @pytest.mark.parametrize(("blocks", "errors"), [(8, 4.53), (11, 3.96), (21, 3.42), (51, 3.16), (100_001, 3.0)])

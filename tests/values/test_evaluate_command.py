@@ -83,9 +83,11 @@ def test_the_trained_layout_is_best_and_kept_in_a_document(told, trained, dumps)
         trained.drafter, dumps / "true", "--target", trained.target, "-o", "e.json", "--acceptance", "a.json"
     )
     assert code == 0, out
-    assert "data_7.safetensors: 192 of 192 tokens" in error
+    length = len(trained.text)
+    assert f"data_7.safetensors: {length} of {length} tokens" in error
     lines = out.splitlines()
-    assert lines[0] == "drafter: EAGLE3, 3 tokens drafted per step, 1512 rows of 8 samples"
+    rows = 8 * (length - 3)
+    assert lines[0] == f"drafter: EAGLE3, 3 tokens drafted per step, {rows} rows of 8 samples"
     table = [line for line in lines if "%" in line]
     assert table[0].startswith(("stated", "as recorded"))
     assert sum("2, 5, 7     1, 4, 6" in line for line in table) == 1
@@ -95,7 +97,7 @@ def test_the_trained_layout_is_best_and_kept_in_a_document(told, trained, dumps)
 
     with open("e.json", "rb") as file:
         document = decode(file.read(), where="e.json")
-    assert (document.verdict, document.rows, document.method) == ("stated", 1512, "EAGLE3")
+    assert (document.verdict, document.rows, document.method) == ("stated", rows, "EAGLE3")
     assert document.scores[0].boundaries == trained.boundaries
     assert by_name(document)["embedding first"].boundaries == trained.labelled
     assert document.recorded.length == pytest.approx(document.scores[0].length)
@@ -116,7 +118,7 @@ def test_the_trained_layout_is_best_and_kept_in_a_document(told, trained, dumps)
 def test_a_stated_layout_that_is_worse_is_refused_and_what_the_files_say_is_tried(told, trained, dumps):
     stated = ",".join(map(str, trained.labelled))
     code, out, _ = told(
-        trained.drafter, dumps / "true", "--target", trained.target, "--boundaries", stated, "--rows", 700, "--json"
+        trained.drafter, dumps / "true", "--target", trained.target, "--boundaries", stated, "--rows", 500, "--json"
     )
     document = decode(out.encode(), where="stdout")
     assert code == 3
@@ -139,11 +141,11 @@ def test_output_ids_state_the_same_layout_and_steps_may_be_more(told, trained, d
     assert "as the files say" not in by_name(document)
     assert len(document.scores[0].steps) == 2
     assert document.rows == 78
-    assert (document.samples[0].tokens, document.samples[0].compared) == (192, 80)
+    assert (document.samples[0].tokens, document.samples[0].compared) == (len(trained.text), 80)
 
 
 def test_samples_that_hold_other_states_show_themselves(told, trained, dumps):
-    _, out, _ = told(trained.drafter, dumps / "labelled", "--target", trained.target, "--rows", 700, "--json")
+    _, out, _ = told(trained.drafter, dumps / "labelled", "--target", trained.target, "--rows", 500, "--json")
     document = decode(out.encode(), where="stdout")
     assert document.recorded.boundaries == ()
     assert document.recorded.length == pytest.approx(by_name(document)["embedding first"].length)
@@ -234,11 +236,12 @@ def test_a_drafter_with_an_embedding_of_its_own_needs_no_target(told, trained, d
 def test_only_masked_rows_and_enough_of_them(told, trained, dumps, captures):
     folder = dumps / "true"
     arguments = (trained.drafter, folder, "--target", trained.target, "--json")
-    _, out, _ = told(*arguments, "--rows", "300")
+    each = len(trained.text) - 3
+    _, out, _ = told(*arguments, "--rows", each + 1)
     document = decode(out.encode(), where="stdout")
-    assert document.rows == 2 * 189
+    assert document.rows == 2 * each
     assert len(document.samples) == 2
-    assert any(note.startswith("378 rows are enough (--rows)") for note in document.notes)
+    assert any(note.startswith(f"{2 * each} rows are enough (--rows)") for note in document.notes)
 
     states = [captures[0].states[Tap(boundary)] for boundary in trained.boundaries]
     bare = write(PLAIN, "bare", captures[0].tokens, states)
@@ -254,8 +257,8 @@ def test_the_samples_mask_is_used(told, trained, captures):
     mask = (torch.arange(len(captures[0].tokens)) >= trained.prompt).long()
     sample = write(SPECULATORS_V1, "masked", captures[0].tokens, states, loss_mask=mask)
     _, out, _ = told(trained.drafter, sample, "--target", trained.target, "--masked", "--json")
-    # rows 46 to 188: the first predicts tokens 48 to 50
-    assert decode(out.encode(), where="stdout").rows == 189 - (trained.prompt - 2)
+    # the first row that counts predicts the first tokens behind the prompt
+    assert decode(out.encode(), where="stdout").rows == len(trained.text) - 3 - (trained.prompt - 2)
 
 
 def test_states_that_do_not_fit_fc_are_left_out_and_told(told, trained, captures):

@@ -45,6 +45,7 @@ class Remembering:
 
     def choices(self, states, tokens, steps):
         rows = len(tokens) - steps
+        assert rows > 0  # as the real one refuses it
         at = torch.cdist(states[:rows], self.known).argmin(1)
         drafted = []
         for step in range(1, steps + 1):

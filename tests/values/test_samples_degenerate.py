@@ -109,6 +109,11 @@ def test_states_that_are_equal_bit_for_bit():
     check_states(states, "x", tokens=tokens_of())
 
 
+def test_states_that_begin_anywhere_in_their_storage():
+    state = torch.randn(1 + 64 * 32, generator=torch.Generator().manual_seed(1)).bfloat16()[1:].view(64, 32)
+    check_states([state], "x", tokens=tokens_of())
+
+
 def test_lengths_that_differ_are_refused():
     for states, tokens in ((states_of(), tokens_of(63)), ([torch.ones(3, 4), torch.ones(4, 4)], None)):
         with pytest.raises(SampleError, match="different lengths"):

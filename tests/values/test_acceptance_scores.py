@@ -59,6 +59,10 @@ def test_rates_runs_and_lengths():
     # from row 0 to row 3, behind two accepted tokens and the target's own; then the end
     assert served_length([hits]) == 3.0
     assert served_length([hits, Hits(drafted=drafted[:, 2:], chosen=hits.chosen[:, 2:])]) == (3 + 3 + 1 + 3) / 4
+    # from row 1: its prompt is not drafted
+    counted = [torch.tensor([False, True, False, True]), torch.tensor([False, False, False, False])]
+    assert served_length([hits], counted[:1]) == (2 + 3) / 2
+    assert served_length([hits, hits], counted) == (2 + 3) / 2, "a passage without a counted row says nothing"
     chosen = hits_of(Remembering(capture, LAYOUT), states_of(capture, LAYOUT), capture, 2).chosen
     assert chosen.tolist() == [capture.choices[1:8].tolist(), capture.choices[2:9].tolist()]
 

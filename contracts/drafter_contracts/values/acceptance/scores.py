@@ -197,7 +197,7 @@ def _score(
         states=cast("tuple[State, ...]", states),
         steps=tuple(right.double().mean(1).tolist()),
         length=1 + mean,
-        served=served_length(hits),
+        served=served_length(hits, counted),
         deviation=deviation,
         behind=behind,
         behind_deviation=behind_deviation,
@@ -212,22 +212,28 @@ def _mean(hits: Sequence[Hits], counted: Sequence[torch.Tensor]) -> float:
     return float(_accepted(hits, counted).double().mean())
 
 
-def served_length(hits: Sequence[Hits]) -> float:
-    """Tokens per step of an engine that drafts its way through the passages, each from its first row.
+def served_length(hits: Sequence[Hits], counted: Sequence[torch.Tensor] | None = None) -> float:
+    """Tokens per step of an engine that drafts its way through the passages, each from its first counted row.
 
     A step begins where the last one ended: behind its accepted tokens and the target's own one. That visits hard
-    stretches more often than easy ones, so it is mostly less than the mean over all rows. All rows are walked,
-    whatever the mask includes. A step that ends behind the passage's last row is the last one, and counts in full.
+    stretches more often than easy ones, so it is mostly less than the mean over all rows. Rows before the first
+    counted one are the prompt, of which an engine drafts nothing; behind it all are walked, whatever the mask includes.
+    A step that ends behind the passage's last row is the last one, and counts in full.
     """
     tokens = count = 0
-    for one in hits:
+    for number, one in enumerate(hits):
         gains = (one.accepted + 1).tolist()
-        at = 0
+        at = 0 if counted is None else _first(counted[number])
         while at < len(gains):
             count += 1
             tokens += gains[at]
             at += gains[at]
-    return tokens / count
+    return tokens / count if count else 1.0
+
+
+def _first(rows: torch.Tensor) -> int:
+    """The first row that is counted; behind the last one if none is."""
+    return int(rows.int().argmax()) if bool(rows.any()) else len(rows)
 
 
 def _chance_length(hits: Sequence[Hits], counted: Sequence[torch.Tensor]) -> float:

@@ -20,9 +20,10 @@ def listed(layers):
 
 @pytest.fixture(scope="module")
 def dumped(trained, tmp_path_factory):
-    """The folder of recorded states, and the evidence that `identify` writes about it."""
-    folder = tmp_path_factory.mktemp("incident")
-    return incident.dump(trained, str(folder / "data"))
+    """The folder of recorded states, its labels wrong."""
+    folder = str(tmp_path_factory.mktemp("incident") / "data")
+    prompts = [trained.prompt] * len(trained.texts)
+    return incident.dump(folder, trained.target, trained.texts, prompts, trained.boundaries, trained.labelled)
 
 
 @pytest.fixture

@@ -93,7 +93,7 @@ def states(engine, job):
 
 def tokens(engine, job):
     """What greedy decoding gives, and how many tokens each verify step accepted."""
-    sampling = {"max_new_tokens": 32, "temperature": 0, "ignore_eos": True}
+    sampling = {"max_new_tokens": job.get("new", 32), "temperature": 0, "ignore_eos": True}
     answers = engine.generate(input_ids=job["prompts"], sampling_params=sampling)
     steps = [answer["meta_info"].get("spec_verify_ct") for answer in answers]
     made = [answer["meta_info"]["completion_tokens"] for answer in answers]

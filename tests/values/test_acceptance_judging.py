@@ -88,6 +88,13 @@ class Constant:
         return torch.ones(steps, len(tokens) - steps, dtype=torch.int64)
 
 
+def test_a_layout_under_which_it_says_the_same_for_ever_is_no_better_one():
+    measured = measurement(FIRST, score("default", 2.6), score("embedding first", 1.4))
+    assert judge(measured).verdict == "other"
+    constant = judge(replace(measured, chance=measured.chance | {"default": 2.6}))
+    assert constant.verdict == "unknown"
+
+
 def test_a_layout_within_chance_leaves_it_open_and_says_how_many_rows_would_tell():
     judged = judge(measurement(FIRST, score("default", 2.38), score("embedding first", 1.4)))
     assert judged.verdict == "unknown"

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from drafter_cli.errors import UsageError
+from drafter_cli.values import plots
 from drafter_cli.values.plots import check_name, draw_evaluation, draw_identification
 from drafter_contracts.evidence.documents import (
     EVALUATION,
@@ -71,6 +72,7 @@ def evaluation(count=25):
             length=2.41 - 0.05 * at,
             deviation=0.02,
             behind=-0.05 * at,
+            behind_deviation=0.01 if at else 0.0,
         )
         for at in range(count)
     ]
@@ -130,6 +132,27 @@ def test_what_is_not_identified_is_called_unknown(tmp_path):
     assert any(text.startswith("boundaries not identified") for text in shown)
 
 
+def test_a_ring_around_every_match_and_the_final_norm_behind_the_last_boundary():
+    states = (match(0, 3), match(1, 31, error=0.0), match(2, LAYERS))
+    (axes,) = plots._identification(identification(states=states)).axes
+    rings = [line for line in axes.lines if line.get_markersize() == 11]
+    places = [(float(line.get_xdata()[0]), float(line.get_ydata()[0])) for line in rings]
+    assert places[:3] == [(3, 2e-3), (31, 1e-8), (LAYERS, 2e-3)]
+    assert places[3][0] > LAYERS + 1
+
+
+def test_the_stated_layout_stands_out_and_whiskers_are_of_the_difference():
+    document = evaluation(3)
+    (axes,) = plots._evaluation(document).axes
+    colours = [patch.get_facecolor() for patch in axes.patches[:4]]  # stated, layout 1, layout 2 and as recorded
+    assert colours[0] not in colours[1:]
+    assert colours[1] == colours[2] != colours[3]
+    assert [round(patch.get_x() + patch.get_width(), 6) for patch in axes.patches[:3]] == [2.41, 2.36, 2.31]
+    (whiskers,) = axes.collections
+    ends = [(round(float(segment[0][0]), 6), round(float(segment[1][0]), 6)) for segment in whiskers.get_segments()]
+    assert ends[:3] == [(2.41, 2.41), (2.33, 2.39), (2.28, 2.34)]
+
+
 def test_an_exact_match_has_a_place_on_the_logarithmic_axis(tmp_path):
     draw_identification(identification(states=(match(0, 3, error=0.0),)), str(tmp_path / "i.svg"))
     assert "1e-08" in texts(tmp_path / "i.svg")
@@ -148,6 +171,7 @@ def test_an_evaluation_shows_every_layout_best_first_and_none_over_another(tmp_p
     assert "Acceptance by layout: kimi-k2.5-eagle3@1.0" in shown
     assert "3 tokens drafted per step, 1018 positions; verdict: stated" in shown
     assert any("2.41" in text and "76.9%" in text for text in shown)
+    assert "whiskers: ±3 standard errors of the difference from the stated one" in shown
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,10 @@ def _said(document: Identification) -> str:
 
 
 def draw_evaluation(document: Evaluation, path: str) -> None:
-    """Draw tokens per step by layout as bars, best first, with three standard errors; the stated one stands out.
+    """Draw tokens per step by layout as bars, best first; the stated one stands out.
+
+    The whiskers are three standard errors of the difference from the stated one, position by position: a whisker that
+    does not reach its line is behind. Errors of the lengths themselves say nothing of that, and are not drawn.
 
     Args:
         document: What `drafters evaluate` found.
@@ -188,11 +191,13 @@ def _evaluation(document: Evaluation) -> Any:
         left=1,
         height=0.68,
         color=[_bar_colour(score, document) for score in scores],
-        xerr=[3 * score.deviation for score in scores],
+        xerr=[3 * score.behind_deviation for score in scores],
         error_kw={"ecolor": "#222222", "elinewidth": 0.9, "capsize": 2.5},
         zorder=3,
     )
-    right = max(length + 3 * score.deviation for length, score in zip(lengths, scores, strict=True))
+    first = document.scores[0]
+    axes.axvline(first.length, color=_STATED, linewidth=0.9, linestyle=(0, (5, 3)), zorder=2)
+    right = max(score.length + 3 * score.behind_deviation for score in scores)
     span = max(right - 1, 0.05)
     for place, score in zip(places, scores, strict=True):
         text = f"{score.length:.2f}   {score.steps[0]:.1%}"
@@ -213,8 +218,10 @@ def _evaluation(document: Evaluation) -> Any:
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(drawn - 0.4, -0.6)
     axes.set_xlim(1, 1 + span)
+    name = "the stated one" if first.name == "stated" else "the best one"
     axes.set_xlabel(
-        "tokens per step, the target's own included (bars begin at 1: nothing accepted); ±3 standard errors"
+        "tokens per step, the target's own included; bars begin at 1: nothing accepted\n"
+        f"whiskers: ±3 standard errors of the difference from {name}"
     )
     axes.grid(axis="x", color=_PALE, linewidth=0.6, zorder=0)
     steps = len(document.scores[0].steps)

@@ -67,7 +67,7 @@ def told_by(
         if not isinstance(document, Identification) or not usable(given, target, ledger):
             continue
         unsettled = [why for match in document.states if (why := why_unsettled(match))]
-        if unsettled or document.verdict != "identified":
+        if document.verdict != "identified":
             _unsettled(given, document, unsettled, ledger)
             continue
         told = Told(_identified(given, document), given.name)

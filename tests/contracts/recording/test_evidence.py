@@ -308,6 +308,7 @@ def test_an_evaluation_of_the_layout_is_kept(incident, recorded, listed):
 def test_an_evaluation_of_other_weights_is_refused(incident, recorded, listed):
     claim = only(recorded(incident, evaluation(listed, weights="9" * 64)))
     assert (claim.pointer, claim.actual) == ("/layout/evaluated/weights_sha256", "9" * 64)
+    assert "identify.json evaluated other weights" in claim.message
 
 
 def test_nothing_is_said_of_weights_that_are_not_hashed_yet(incident, fitting_target, listed):

@@ -108,7 +108,7 @@ def confirmed(record: LayoutRecord, told: Told, stated_by: str, ledger: Ledger, 
         why += f": they agree if {clause}" if clause else ""
         ledger.obstacles.append(Claim(BOUNDARIES, why, describe_taps(theirs), describe_taps(ours), told.name))
         return record
-    line = in_words(told.record, told.name)
+    line = in_words(told.record)
     if told.fresh:
         ledger.values.append(Line("layout.identified", line.removeprefix("identified by values: "), told.name))
     evidence = record.evidence if not told.fresh and record.known_by == BY_VALUES else (*record.evidence, line)
@@ -117,7 +117,7 @@ def confirmed(record: LayoutRecord, told: Told, stated_by: str, ledger: Ledger, 
     )
 
 
-def in_words(record: IdentifiedRecord, name: str) -> str:
+def in_words(record: IdentifiedRecord) -> str:
     """An identification as one line: "identified by values: boundaries 3, 31, 59 (...), error 2e-04 at most, ..."."""
     taps = describe_taps(tuple(Tap(tap.boundary, tap.state) for tap in record.taps))
     error = max(tap.error for tap in record.taps)
@@ -125,9 +125,10 @@ def in_words(record: IdentifiedRecord, name: str) -> str:
     nearest = f", next best {min(others):.2g}" if others else ""
     sample = f"sample sha256:{record.sample_sha256[:12]}"
     against = f" against {record.reference}" if record.reference else ""
-    return (
-        f"{BY_VALUES}: {taps}; error {error:.1e} at most{nearest}; {record.tokens} tokens of {sample}{against}; {name}"
-    )
+    # Where the document lies is nobody else's business; its digest is.
+    document = f"; document sha256:{record.document_sha256[:12]}" if record.document_sha256 else ""
+    figures = f"error {error:.1e} at most{nearest}"
+    return f"{BY_VALUES}: {taps}; {figures}; {record.tokens} tokens of {sample}{against}{document}"
 
 
 def _identified(given: Given, document: Identification) -> IdentifiedRecord:

@@ -92,11 +92,11 @@ A layout is known in one of three ways (`layout.known_by`):
 |---|---|
 | `declared` | stated by its publisher, by the manifest beside the weights, or by two keys of config.json that agree |
 | `producer rule` | config.json states numbers, and what they mean follows from who wrote them, which a check doubts |
-| `identified by values` | recorded states were compared with the target's layers: `layout.identified` says with what errors |
+| `identified by values` | recorded states were compared with the target's layers: `layout.identified` has the errors |
 
 Where config.json states nothing, contradicts itself, or could only be guessed, there is no manifest until the layers
-are stated, `--output-ids 2,30,58` or `--boundaries 3,31,59`, or identified ([evidence](identify.md)). Ids that contradict a
-declared layout, the width of `fc` or what was identified are refused.
+are stated, `--output-ids 2,30,58` or `--boundaries 3,31,59`, or identified ([evidence](identify.md)). Ids that
+contradict a declared layout, the width of `fc` or what was identified are refused.
 """
 
 

@@ -123,9 +123,10 @@ def test_the_numbers_settle_what_nothing_else_states(open_facts, recorded):
         "2.0e-04",
         "0.31",
         "512 tokens",
-        "identify.json",
+        "document sha256:dddddddddddd",
     ):
         assert text in line
+    assert "identify.json" not in line, "where it lies is nobody else's business"
     assert (layout.fc_input_width, layout.widths) == (3 * H, (H,) * 3)
 
 

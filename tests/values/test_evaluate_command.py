@@ -187,7 +187,7 @@ def test_a_layout_that_nothing_states(told, trained, dumps, copied):
     assert code == 5
     assert json.loads(out)["error"]["code"] == "UNDECIDED"
 
-    code, out, _ = told(*arguments, "--layouts", "0,2,5;2,5,7", "--json")
+    code, out, _ = told(*arguments, "--layouts", "0,2,5;2,5,7;0,2,5", "--json")
     document = decode(out.encode(), where="stdout")
     assert code == 5
     assert [(score.name, score.boundaries) for score in document.scores] == [

@@ -167,16 +167,26 @@ class Recommended(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknow
 
 
 class Acceptance(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
-    """An acceptance that somebody measured.
+    """An acceptance that somebody measured: what the drafter is promised to do under these conditions.
 
     Attributes:
         length: Mean accepted length per step, tokens, the target's own token included.
-        dataset: What was generated.
-        engine: Engine and version.
+        dataset: What was generated: a dataset's or a workload's name.
+        engine: Engine and version, "sglang 0.5.23".
         steps: `--speculative-num-steps` in force.
         topk: `--speculative-eagle-topk` in force.
         draft_tokens: `--speculative-num-draft-tokens` in force.
-        notes: Sampling, hardware, anything else.
+        notes: Hardware, anything else.
+        positions: Share of steps in which at least the first, second, ... drafted token was accepted: never rising, and
+            for one chain of drafts their sum is the length less 1.
+        target_revision: Commit of the target's repository.
+        target_dtype: Dtype in which the target ran.
+        target_quantization: Its quantisation.
+        temperature: Sampling temperature; 0 is greedy.
+        tokens: Tokens generated and counted.
+        verify_steps: Verify steps counted.
+        date: When, ISO 8601.
+        measured: How: by a real engine, by a benchmark that reports it, or teacher-forced on recorded states.
     """
 
     length: Annotated[float, msgspec.Meta(ge=1)]
@@ -186,6 +196,15 @@ class Acceptance(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
     topk: Count | None = None
     draft_tokens: Count | None = None
     notes: str = ""
+    positions: Annotated[tuple[Annotated[float, msgspec.Meta(ge=0, le=1)], ...], msgspec.Meta(max_length=256)] = ()
+    target_revision: str = ""
+    target_dtype: str = ""
+    target_quantization: str = ""
+    temperature: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    tokens: Size | None = None
+    verify_steps: Size | None = None
+    date: str = ""
+    measured: Literal["", "engine", "benchmark", "teacher-forced"] = ""
 
 
 class FileRecord(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):

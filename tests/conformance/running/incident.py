@@ -92,17 +92,24 @@ def dump(models: Models, folder: str) -> str:
     return incident.dump(folder, models.target, models.texts, models.prompts, models.boundaries, models.labels)
 
 
-def by_hand(models: Models, boundaries: tuple[int, ...], folder: str) -> list[str]:
-    """Flags of a launch of the drafter with other ids in its config, as somebody would type them."""
-    directory = os.path.join(folder, "-".join(map(str, boundaries)))
+def with_ids(models: Models, boundaries: tuple[int, ...], folder: str) -> str:
+    """The drafter with the ids of these boundaries in its config, or with none at all."""
+    directory = os.path.join(folder, "-".join(map(str, boundaries)) or "no-ids")
     shutil.copytree(models.drafter, directory)
     path = os.path.join(directory, "config.json")
     with open(path, encoding="utf-8") as file:
         config = json.load(file)
-    config["eagle_config"]["eagle_aux_hidden_state_layer_ids"] = [boundary - 1 for boundary in boundaries]
+    del config["eagle_config"]["eagle_aux_hidden_state_layer_ids"]
+    if boundaries:
+        config["eagle_config"]["eagle_aux_hidden_state_layer_ids"] = [boundary - 1 for boundary in boundaries]
     with open(path, "w", encoding="utf-8") as file:
         json.dump(config, file)
-    return [*DRAFTING, "--speculative-draft-model-path", directory]
+    return directory
+
+
+def by_hand(models: Models, boundaries: tuple[int, ...], folder: str) -> list[str]:
+    """Flags of a launch of the drafter with other ids in its config, as somebody would type them."""
+    return [*DRAFTING, "--speculative-draft-model-path", with_ids(models, boundaries, folder)]
 
 
 def measured(models: Models, flags: list[str]) -> tuple[float, float]:

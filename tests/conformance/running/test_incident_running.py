@@ -34,9 +34,18 @@ def listed(layers):
     return ",".join(map(str, layers))
 
 
-def published(registry, models, evidence=()):
-    """The registry's answer to a layout: `publish` with it stated."""
-    words = ["publish", models.drafter, "--name", "eagle", "--version", "1.0.0", "--target", models.target]
+def published(registry, models, folder, evidence=()):
+    """The registry's answer to a layout: `publish` with it stated, of a drafter whose trainer wrote no ids."""
+    words = [
+        "publish",
+        incident.with_ids(models, (), folder),
+        "--name",
+        "eagle",
+        "--version",
+        "1.0.0",
+        "--target",
+        models.target,
+    ]
     words += [*served_cases.RECOMMENDED, *evidence]
     return lambda layout: registry.run(*words, "--boundaries", listed(layout))
 
@@ -50,6 +59,8 @@ def compared(registry, models, layouts, data, folder):
     scores = {tuple(one["boundaries"]): one for one in json.loads(evaluated.stdout)["scores"]}
     printed = registry.resolve("eagle@1.0.0", whole.RELEASE, models.target, "render", OPERATOR)
     assert not printed.code, printed.answer
+    ids = [boundary - 1 for boundary in models.boundaries]
+    assert printed.answer["config"]["eagle_config"]["eagle_aux_hidden_state_layer_ids"] == ids, "a render"
     rows = {}
     for name, layout in layouts.items():
         length, own = incident.measured(models, incident.by_hand(models, layout, folder) if layout else printed.flags)
@@ -74,7 +85,7 @@ def test_the_incident(command, tmp_path, keep):
     document = str(tmp_path / "identify.json")
     told = registry.run("identify", data, "--target", models.target, "-o", document)
     assert told.returncode == INTEGRITY, told.stderr  # the numbers contradict the labels
-    publish = published(registry, models, ("--evidence", document))
+    publish = published(registry, models, str(tmp_path), ("--evidence", document))
     refused = publish(models.labels)
     assert refused.returncode == INTEGRITY, refused.stderr
     accepted = publish(models.boundaries)
@@ -95,7 +106,7 @@ def test_the_examples_drafter_of_a_real_model(command, tmp_path, keep):
     models = incident.example(os.environ[SMOLLM2])
     data = incident.dump(models, str(tmp_path / "data"))
     registry = served.Registry(str(tmp_path / "registry"), command)
-    accepted = published(registry, models)(models.boundaries)
+    accepted = published(registry, models, str(tmp_path))(models.boundaries)
     assert not accepted.returncode, accepted.stderr
     rows = compared(registry, models, incident.SMOLLM2, data, str(tmp_path))
     keep("incident", "SmolLM2-135M", rows)

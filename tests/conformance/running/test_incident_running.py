@@ -16,6 +16,8 @@ pytestmark = pytest.mark.running
 
 OPERATOR = ("--device", "cpu", "--attention-backend", "intel_amx")
 INTEGRITY = 7
+#: A drafter of a few minutes is not sure enough of its layers for `evaluate` to be.
+UNDECIDED = 5
 #: Where `examples/train_eagle3_smollm2.py` left its drafter: a quarter of an hour that no test takes.
 SMOLLM2 = "DRAFTERS_SMOLLM2_EAGLE3"
 
@@ -50,12 +52,12 @@ def published(registry, models, folder, evidence=()):
     return lambda layout: registry.run(*words, "--boundaries", listed(layout))
 
 
-def compared(registry, models, layouts, data, folder):
+def compared(registry, models, layouts, data, folder, codes=(0,)):
     """Per layout: what `evaluate` predicts, and what the engine does, launched by the registry or by hand."""
     others = ";".join(listed(layout) for layout in layouts.values() if layout)
     words = ["evaluate", "eagle@1.0.0", data, "--target", models.target, "--masked", "--layouts", others, "--json"]
     evaluated = registry.run(*words)
-    assert not evaluated.returncode, evaluated.stderr
+    assert evaluated.returncode in codes, evaluated.stdout + evaluated.stderr
     scores = {tuple(one["boundaries"]): one for one in json.loads(evaluated.stdout)["scores"]}
     printed = registry.resolve("eagle@1.0.0", whole.RELEASE, models.target, "render", OPERATOR)
     assert not printed.code, printed.answer
@@ -108,6 +110,6 @@ def test_the_examples_drafter_of_a_real_model(command, tmp_path, keep):
     registry = served.Registry(str(tmp_path / "registry"), command)
     accepted = published(registry, models, str(tmp_path))(models.boundaries)
     assert not accepted.returncode, accepted.stderr
-    rows = compared(registry, models, incident.SMOLLM2, data, str(tmp_path))
+    rows = compared(registry, models, incident.SMOLLM2, data, str(tmp_path), (0, UNDECIDED))
     keep("incident", "SmolLM2-135M", rows)
     assert max(rows.values(), key=lambda row: row["engine"])["name"] == incident.TRUE

@@ -198,7 +198,13 @@ def evaluation(directory, reference, *lengths, verdict="stated", **more):
         digest = weights_digest({"model.safetensors": hashlib.sha256(file.read()).hexdigest()})
     layouts = ((2, 3, 5), (1, 3, 5), (2, 3, 4))
     scores = [
-        {"name": f"layout {number}", "boundaries": layout, "steps": [0.5], "length": length}
+        {
+            "name": f"layout {number}",
+            "boundaries": layout,
+            "steps": [0.5, 0.5, 0.5],
+            "length": length,
+            "behind": length - lengths[0],
+        }
         for number, (layout, length) in enumerate(zip(layouts, lengths, strict=False))
     ]
     sample = {"name": "s", "sha256": "1" * 64, "format": "modelopt", "tokens": 9, "compared": 9, "dtype": "float32"}

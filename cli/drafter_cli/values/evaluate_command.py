@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "evaluate": Command(
         name="evaluate",
-        summary="acceptance on recorded states: is the stated layout the one the drafter drafts best from?",
+        summary="acceptance on recorded states: is the stated layout the best one?",
         description=(
             "Runs the drafter (EAGLE-3, in plain torch) on the target's states for the samples' tokens, and counts\n"
             "how often its first choices are the target's: under the stated layout, under each of its neighbours, and\n"

@@ -11,6 +11,8 @@ from drafter_contracts.layout import RESIDUAL, CaptureLayout, Tap
 
 #: Standard errors that no chance explains, and tokens per step that are of no use to anybody.
 _CHANCE, _RELEVANT = 10, 0.02
+#: What sums of the same figures may differ by.
+_ROUNDED = 1e-6
 
 
 class Given(msgspec.Struct, frozen=True):
@@ -78,18 +80,37 @@ def _flawed_identification(document: Identification) -> tuple[str, ...]:
 
 def _flawed_evaluation(document: Evaluation) -> tuple[str, ...]:
     found = []
+    first, *others = document.scores
     for score in document.scores:
         found += _impossible(scored_taps(score.boundaries, score.states), document.reference.layers)
-        if not score.length >= 1 or not all(0 <= step <= 1 for step in score.steps):
+        if not possible_acceptance(score.length, score.steps):
             found.append(f"{score.name}: no possible acceptance")
-    first, *others = document.scores
+        if len(score.boundaries) != len(first.boundaries):
+            found.append(f"{score.name} has {len(score.boundaries)} taps, and {first.name} {len(first.boundaries)}")
+        if abs(score.length - first.length - score.behind) > _ROUNDED:
+            found.append(
+                f"{score.name} is said to be {score.behind:+.2f} behind the first, and its length says otherwise"
+            )
+    if not document.rows:
+        found.append("nothing was drafted")
     for other in others if document.verdict == "stated" else ():
         # A neighbour may be ahead by chance; no more than chance is.
         if other.length - first.length > max(_CHANCE * other.behind_deviation, _RELEVANT):
             found.append(f"the stated layout is called the best, and {other.name} is better")
-    if document.verdict == "other" and len(document.scores) == 1:
+    if document.verdict == "other" and not any(other.length > first.length for other in others):
         found.append("another layout is called better, and there is none")
     return tuple(found)
+
+
+def possible_acceptance(length: float, steps: tuple[float, ...]) -> bool:
+    """Whether tokens per step can come of such acceptances of each drafted token.
+
+    The run of first choices that are right is as long as the first one is right, at least, and as all of them
+    together, at most: 1 + steps[0] <= length <= 1 + sum(steps).
+    """
+    if not steps or not all(0 <= step <= 1 for step in steps):
+        return False
+    return 1 + steps[0] - _ROUNDED <= length <= 1 + sum(steps) + _ROUNDED
 
 
 def _impossible(taps: tuple[Tap, ...], layers: int) -> list[str]:

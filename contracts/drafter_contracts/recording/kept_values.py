@@ -7,6 +7,8 @@ here is asked of what is to be published, not of what is stored: older versions 
 from __future__ import annotations
 
 from drafter_contracts.evidence.documents import weights_digest
+from drafter_contracts.evidence.given import possible_acceptance, scored_taps
+from drafter_contracts.layout import Tap, describe_taps
 from drafter_contracts.recording.claims import Claim
 from drafter_contracts.recording.evidence import BY_VALUES, EVALUATED, IDENTIFIED
 
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from drafter_contracts.manifest import Manifest
-    from drafter_contracts.manifest_values import EvaluatedRecord, IdentifiedRecord
+    from drafter_contracts.manifest_values import EvaluatedLayout, EvaluatedRecord, IdentifiedRecord
 
 
 def values_contradictions(manifest: Manifest) -> Iterator[Claim]:
@@ -30,25 +32,56 @@ def values_contradictions(manifest: Manifest) -> Iterator[Claim]:
         if record.known_by != BY_VALUES:
             why = f"a layout was {BY_VALUES}, and known_by says something else"
             yield Claim("/layout/known_by", why, BY_VALUES, record.known_by or "nothing")
-        yield from _identified(record.identified)
+        yield from _identified(record.identified, manifest.target.layers)
     if record.evaluated is not None:
         yield from _evaluated(record.evaluated, manifest)
 
 
-def _identified(record: IdentifiedRecord) -> Iterator[Claim]:
+def _identified(record: IdentifiedRecord, layers: int | None) -> Iterator[Claim]:
     for number, tap in enumerate(record.taps):
+        where = f"{IDENTIFIED}/taps/{number}"
         if not tap.error < 1 or (tap.next_error is not None and not tap.error < tap.next_error):
             actual = f"{tap.error:g}, next best {tap.next_error}"
             why = f"tap {number} was not identified by an error that no other state has"
-            yield Claim(f"{IDENTIFIED}/taps/{number}/error", why, "below 1 and below next_error", actual)
+            yield Claim(f"{where}/error", why, "below 1 and below next_error", actual)
+        ours = Tap(tap.boundary, tap.state)
+        other = None if tap.next_boundary is None else Tap(tap.next_boundary, tap.next_state)
+        if other is not None and (other == ours or (layers is not None and other.boundary > layers)):
+            why = f"tap {number} names as next best what cannot be that"
+            expected = f"another state than {ours.label()}" + ("" if layers is None else f", of {layers} layers")
+            yield Claim(f"{where}/next_boundary", why, expected, other.label())
     if not record.tokens:
         yield Claim(f"{IDENTIFIED}/tokens", "nothing was compared", "1 token or more", "0")
 
 
 def _evaluated(record: EvaluatedRecord, manifest: Manifest) -> Iterator[Claim]:
+    if not record.rows:
+        yield Claim(f"{EVALUATED}/rows", "nothing was drafted", "1 position or more", "0")
+    stated, other = record.stated, record.next_best
+    for name, score in (("stated", stated), ("next_best", other)):
+        if score is not None and score.steps and not possible_acceptance(score.length, score.steps):
+            why = "so many tokens per step do not come of such acceptances of each drafted token"
+            expected, actual = "1 + steps[0] <= length <= 1 + sum(steps)", f"{score.length:g}, {list(score.steps)}"
+            yield Claim(f"{EVALUATED}/{name}", why, expected, actual)
+    least = 1 if other is None else 2
+    if record.tried < least:
+        why = "fewer layouts were tried than are recorded"
+        yield Claim(f"{EVALUATED}/tried", why, f"{least} or more", str(record.tried))
+    if other is not None:
+        yield from _next_best(scored_taps(other.boundaries, other.states), stated, manifest.target.layers)
     if not manifest.files:  # not hashed yet
         return
     ours = weights_digest({file.path: file.sha256 for file in manifest.files})
     if record.weights_sha256 != ours:
         why = "the acceptance was evaluated with other weights than these"
         yield Claim(f"{EVALUATED}/weights_sha256", why, ours, record.weights_sha256, "the drafter's files")
+
+
+def _next_best(taps: tuple[Tap, ...], stated: EvaluatedLayout, layers: int | None) -> Iterator[Claim]:
+    """The other layout is one that the same `fc` can be fed from the same target."""
+    ours = scored_taps(stated.boundaries, stated.states)
+    beyond = layers is not None and any(tap.boundary > layers for tap in taps)
+    if taps == ours or len(taps) != len(ours) or beyond:
+        why = "the best of the other layouts is the stated one, or none of this target and drafter"
+        expected = f"another layout of {len(ours)} taps" + ("" if layers is None else f" of {layers} layers")
+        yield Claim(f"{EVALUATED}/next_best/boundaries", why, expected, describe_taps(taps))

@@ -60,7 +60,13 @@ def given(document, name="identify.json"):
 
 
 def score(name, boundaries, length, states=()):
-    return LayoutScore(name=name, boundaries=boundaries, states=states, steps=(0.7, 0.5), length=length)
+    steps = (min(length - 1, 0.95), max(length - 1.95, 0.3))
+    return LayoutScore(name=name, boundaries=boundaries, states=states, steps=steps, length=length)
+
+
+def behind(scores):
+    """Scores that say of themselves how far they are behind the first."""
+    return tuple(replace(one, behind=one.length - scores[0].length) for one in scores)
 
 
 def evaluation(files, *, verdict="stated", scores=None, reference=REFERENCE, weights=None):
@@ -74,7 +80,7 @@ def evaluation(files, *, verdict="stated", scores=None, reference=REFERENCE, wei
         samples=(SAMPLE,),
         reference=reference,
         rows=400,
-        scores=scores or (score("stated", TRUE, 2.05), score("tap 0 one lower", (2, 15, 28), 1.41)),
+        scores=behind(scores or (score("stated", TRUE, 2.05), score("tap 0 one lower", (2, 15, 28), 1.81))),
         verdict=verdict,
         reason="because",
     )
@@ -300,8 +306,8 @@ def test_a_drafter_that_reads_no_states_has_no_such_evidence(reading, shapes, re
 def test_an_evaluation_of_the_layout_is_kept(incident, recorded, listed):
     found = recorded(incident, evaluation(listed))
     kept = found.manifest.layout.evaluated
-    assert (kept.stated.boundaries, kept.stated.length, kept.stated.steps) == (TRUE, 2.05, (0.7, 0.5))
-    assert (kept.next_best.boundaries, kept.next_best.length, kept.tried, kept.rows) == ((2, 15, 28), 1.41, 2, 400)
+    assert (kept.stated.boundaries, kept.stated.length, kept.stated.steps) == (TRUE, 2.05, (0.95, 0.3))
+    assert (kept.next_best.boundaries, kept.next_best.length, kept.tried, kept.rows) == ((2, 15, 28), 1.81, 2, 400)
     assert found.manifest.layout.known_by != "identified by values", "it says what fits, not what was recorded"
     assert "2.05" in {line.fact: line.value for line in found.told_by_values}["layout.evaluated"]
 
@@ -343,10 +349,31 @@ def test_an_evaluation_that_decides_nothing_is_noted_and_not_kept(incident, reco
 def test_an_evaluation_whose_verdict_its_figures_deny_is_refused(incident, recorded, listed):
     scores = (score("stated", TRUE, 1.2), score("other", (2, 15, 28), 2.6))
     assert "is better" in only(recorded(incident, evaluation(listed, scores=scores))).message
-    by_chance = (scores[0], replace(scores[1], length=1.25, behind=0.05, behind_deviation=0.02))
+    by_chance = (scores[0], replace(score("other", (2, 15, 28), 1.25), behind_deviation=0.02))
     assert recorded(incident, evaluation(listed, scores=by_chance)).manifest is not None
-    alone = evaluation(listed, verdict="other", scores=scores[:1])
-    assert "there is none" in only(recorded(incident, alone)).message
+    for none in (scores[:1], (scores[1], score("other", (2, 15, 28), 1.2))):
+        claim = only(recorded(incident, evaluation(listed, verdict="other", scores=none)))
+        assert "there is none" in claim.message
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"length": 1.6}, "no possible acceptance"),
+        ({"length": 2.3}, "no possible acceptance"),
+        ({"steps": (0.95, 1.2)}, "no possible acceptance"),
+        ({"steps": ()}, "no possible acceptance"),
+        ({"behind": -0.1}, "its length says otherwise"),
+        ({"boundaries": (2, 15)}, "has 2 taps"),
+        ({"boundaries": (2, 15, 32)}, "boundary out of range"),
+    ],
+)
+def test_an_evaluation_whose_figures_do_not_go_together_is_refused(incident, recorded, listed, change, text):
+    made = evaluation(listed)
+    changed = replace(made, scores=(made.scores[0], replace(made.scores[1], **change)))
+    claims = recorded(incident, changed).obstacles
+    assert any(text in claim.message for claim in claims), claims
+    assert "nothing was drafted" in only(recorded(incident, replace(made, rows=0))).message
 
 
 # What lies beside the weights, and what a registry is offered
@@ -411,7 +438,28 @@ def test_a_registry_is_offered_no_evidence_that_contradicts_the_manifest(inciden
             changed(kept, identified=replace(identified, taps=(identified.taps[0], worse, identified.taps[2])))
         ],
         "/layout/identified/tokens": [changed(kept, identified=replace(identified, tokens=0))],
+        "/layout/identified/taps/0/next_boundary": [
+            changed(
+                kept, identified=replace(identified, taps=(replace(identified.taps[0], **other), *identified.taps[1:]))
+            )
+            for other in ({"next_boundary": 3}, {"next_boundary": 32})
+        ],
         "/layout/evaluated/weights_sha256": [changed(kept, evaluated=replace(evaluated, weights_sha256="0" * 64))],
+        "/layout/evaluated/rows": [changed(kept, evaluated=replace(evaluated, rows=0))],
+        "/layout/evaluated/tried": [
+            changed(kept, evaluated=replace(evaluated, tried=1)),
+            changed(kept, evaluated=replace(evaluated, tried=0, next_best=None)),
+        ],
+        "/layout/evaluated/stated": [
+            changed(kept, evaluated=replace(evaluated, stated=replace(evaluated.stated, length=3)))
+        ],
+        "/layout/evaluated/next_best": [
+            changed(kept, evaluated=replace(evaluated, next_best=replace(evaluated.next_best, length=1.0)))
+        ],
+        "/layout/evaluated/next_best/boundaries": [
+            changed(kept, evaluated=replace(evaluated, next_best=replace(evaluated.next_best, boundaries=taps)))
+            for taps in (TRUE, (2, 15), (2, 15, 32))
+        ],
     }
     for where, manifests in wrong.items():
         for manifest in manifests:

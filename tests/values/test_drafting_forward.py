@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from making.drafters import Assembled, Shape, write_drafter
 
-from drafter_contracts.errors import SampleError
+from drafter_contracts.errors import CheckpointError, SampleError
 from drafter_contracts.values.drafting import attention, drafter, layers, load_drafter
 
 LLAMA3 = {
@@ -164,3 +164,17 @@ def test_later_states_and_tokens_do_not_reach_back(folder):
     after = one.forward(states, tokens, 2)
     assert torch.equal(before[:, :6], after[:, :6])
     assert not torch.equal(before[:, 6], after[:, 6])
+
+
+@pytest.mark.parametrize("name", ["fc.weight", "norm.weight", "lm_head.weight"])
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_choices_are_not_made_up_where_the_drafter_computes_no_numbers(folder, monkeypatch, name, number):
+    shape = Shape()
+    tensors = shape.tensors()
+    tensors[name].view(-1)[-1] = number  # of the head: a row of its last part
+    path = write_drafter(folder, shape.config(), tensors)
+    one = load_drafter(path, target_hidden_size=shape.target, **shape.target_parts())
+    monkeypatch.setattr(drafter, "VOCABULARY_ROWS", 8)
+    states, tokens = shape.recorded(12)
+    with pytest.raises(CheckpointError, match="computes no numbers"):
+        one.choices(states, tokens, 2)

@@ -112,7 +112,24 @@ def test_the_trained_layout_is_best_and_kept_in_a_document(told, trained, dumps)
     assert acceptance.length == document.scores[0].served
     assert (acceptance.steps, acceptance.topk, acceptance.draft_tokens) == (3, 1, 4)
     assert "teacher-forced" in acceptance.notes
+    assert (acceptance.measured, acceptance.temperature) == ("teacher-forced", 0.0)
+    assert (acceptance.target_dtype, acceptance.date) == ("float32", document.created)
     assert acceptance.dataset.startswith("data_0.safetensors, ")
+
+
+def test_what_it_writes_is_published(told, trained, dumps, capsys):
+    written = ("-o", "e.json", "--acceptance", "a.json")
+    code, _, _ = told(trained.drafter, dumps / "true", "--target", trained.target, *written)
+    assert code == 0
+    named = ("--name", "small", "--version", "1.0", "--target", trained.target, "--producer", "specforge==0.2.0")
+    words = ["publish", trained.drafter, *named, "--evidence", "e.json", "--acceptance", "a.json", "--dry-run"]
+    assert main.main(words) == 0
+    manifest = json.loads(capsys.readouterr().out)
+    with open("e.json", "rb") as file:
+        first = decode(file.read(), where="e.json").scores[0]
+    assert manifest["layout"]["evaluated"]["stated"]["length"] == first.length
+    (kept,) = manifest["acceptance"]
+    assert (kept["length"], kept["measured"]) == (first.served, "teacher-forced")
 
 
 def test_a_stated_layout_that_is_worse_is_refused_and_what_the_files_say_is_tried(told, trained, dumps):

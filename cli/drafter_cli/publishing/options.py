@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-import msgspec
-
 from drafter_cli.client.connect import OPTIONS as REGISTRY
 from drafter_cli.commandline import JSON, Option, Parsed
 from drafter_cli.errors import UsageError
 from drafter_cli.gate_options import numbers
-from drafter_cli.publishing import evidence
+from drafter_cli.publishing import acceptance, evidence
 from drafter_contracts.checkpoint.facts import METHODS, UNKNOWN_METHOD
-from drafter_contracts.manifest_records import Acceptance
 from drafter_contracts.recording.statement import Statement
 
 TYPE_CHECKING = False
@@ -39,9 +36,7 @@ STATEMENTS = (
     Option("--topk", "recommended --speculative-eagle-topk", "N"),
     Option("--draft-tokens", "recommended --speculative-num-draft-tokens, the root included", "N"),
     Option("--speculative-tokens", "recommended drafted tokens, the root not counted", "N"),
-    Option("--accept-length", "measured mean accepted length, tokens per step", "X"),
-    Option("--accept-dataset", "what was generated then", "TEXT"),
-    Option("--accept-engine", "with which engine and version", "TEXT"),
+    *acceptance.OPTIONS,
     Option("--training-data", "what it was trained on", "TEXT"),
     Option("--trained-context", "longest context trained on, tokens", "N"),
     Option("--thinking-mode", "chat mode trained on: on, off, both, or in words", "TEXT"),
@@ -78,6 +73,7 @@ def statement(parsed: Parsed, beside: Manifest | None, *, source: str = "", revi
 
     Raises:
         UsageError: Values that cannot be read, or two statements of one thing.
+        EvidenceError: A file of acceptances that holds none.
     """
     boundaries, option = _layout(parsed)
     whole = ("steps", "topk", "draft-tokens", "speculative-tokens", "trained-context")
@@ -94,7 +90,9 @@ def statement(parsed: Parsed, beside: Manifest | None, *, source: str = "", revi
         states=_states(parsed, boundaries),
         target_model=parsed.value("--target-name"),
         target_revision=parsed.value("--target-revision"),
-        acceptance=_acceptance(parsed),
+        acceptance=acceptance.stated(
+            parsed, steps=counts["steps"], topk=counts["topk"], draft_tokens=counts["draft_tokens"]
+        ),
         source=parsed.value("--source") or source,
         revision=parsed.value("--revision") or revision,
         urls=parsed.many("--links"),
@@ -135,24 +133,3 @@ def _count(parsed: Parsed, name: str) -> int | None:
     if not (text.isascii() and text.isdigit()) or int(text) == 0:
         raise UsageError(f"{name} is {text!r}", "write a whole number, 1 or more")
     return int(text)
-
-
-def _acceptance(parsed: Parsed) -> tuple[Acceptance, ...]:
-    if not parsed.has("--accept-length"):
-        stray = next((name for name in ("--accept-dataset", "--accept-engine") if parsed.has(name)), "")
-        if stray:
-            raise UsageError(f"{stray} says nothing without --accept-length", "give both")
-        return ()
-    text = parsed.value("--accept-length")
-    try:
-        measured = {
-            "length": float(text),
-            "dataset": parsed.value("--accept-dataset"),
-            "engine": parsed.value("--accept-engine"),
-            "steps": _count(parsed, "--steps"),
-            "topk": _count(parsed, "--topk"),
-            "draft_tokens": _count(parsed, "--draft-tokens"),
-        }
-        return (msgspec.convert(measured, Acceptance),)
-    except (ValueError, msgspec.ValidationError):
-        raise UsageError(f"--accept-length is {text!r}", "write tokens per step, 1 or more: 2.7") from None

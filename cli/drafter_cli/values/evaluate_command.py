@@ -44,7 +44,7 @@ COMMANDS = {
             Option("--rows", "positions drafted from that are enough; default: 20000", "N"),
             Option("--masked", "only positions whose next tokens the samples' own loss mask includes"),
             Option("--output", "write the evaluation, for drafters publish --evidence", "FILE", short="-o"),
-            Option("--acceptance", "write the acceptance as a manifest records one", "FILE"),
+            Option("--acceptance", "write the acceptance as a manifest records one, for drafters publish", "FILE"),
             Option("--plot", "draw acceptance by layout: FILE.png or FILE.svg", "FILE"),
             JSON,
         ),
@@ -170,6 +170,11 @@ def _acceptance(document: Evaluation) -> object:
         steps=steps,
         topk=1,
         draft_tokens=steps + 1,
+        target_revision=document.reference.revision,
+        target_dtype=document.reference.dtype,
+        temperature=0.0,
+        date=document.created,
+        measured="teacher-forced",
         notes=(
             f"teacher-forced on recorded states, no engine ran; first choices, {document.rows} rows,"
             f" {first.length:.2f} tokens per step over all of them; states of {document.reference.shown()}"

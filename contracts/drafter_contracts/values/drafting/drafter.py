@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
-from drafter_contracts.errors import SampleError
+from drafter_contracts.errors import CheckpointError, SampleError
 from drafter_contracts.values.drafting.architecture import Architecture
 from drafter_contracts.values.drafting.attention import Entries, blocks
 from drafter_contracts.values.drafting.layers import ROWS, Layer, Linear, Norm
@@ -104,6 +104,7 @@ class Drafter:
 
         Raises:
             SampleError: As `forward`.
+            CheckpointError: Logits that are no numbers: a first choice among them would be made up.
         """
         self._check(states, tokens, steps)
         chosen = [self._first_choices(outputs) for outputs in self._unrolled(states, tokens, steps)]
@@ -116,8 +117,14 @@ class Drafter:
             for start, stop in blocks(len(outputs), ROWS):
                 values, ids = (outputs[start:stop] @ part.T).max(dim=-1)
                 better = values > best[start:stop]
-                best[start:stop] = torch.where(better, values, best[start:stop])
+                best[start:stop] = torch.maximum(best[start:stop], values)  # what is no number stays none
                 chosen[start:stop] = torch.where(better, ids + first, chosen[start:stop])
+        if not bool(torch.isfinite(best).all()):
+            raise CheckpointError(
+                "the drafter computes no numbers: its weights, or the states that it read, hold none",
+                expected="finite logits in every row",
+                actual=f"none in {int((~torch.isfinite(best)).sum())} of {len(best)} rows",
+            )
         return chosen
 
     def _head_parts(self) -> Iterator[tuple[int, torch.Tensor]]:

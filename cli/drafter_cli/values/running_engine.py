@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import http.client
-import ipaddress
-import os
 import secrets
-import urllib.parse
 from typing import Any
 
 import msgspec
 
-from drafter_cli.errors import UnreachableError, UsageError
+from drafter_cli.engine_request import EngineAddress
+from drafter_cli.errors import UnreachableError
 
-#: Variable with the engine's own key (`--api-key`), if it has one.
-KEY = "DRAFTERS_ENGINE_KEY"
 #: Largest answer that is no states, bytes.
 _DOCUMENT = 16 * 1024 * 1024
 #: Most bytes of one number in an answer: the digits of a float64, its sign, exponent and comma.
@@ -78,18 +74,8 @@ class RunningEngine:
     """
 
     def __init__(self, url: str, *, timeout: float) -> None:
-        try:
-            parts = urllib.parse.urlsplit(url)
-            port = parts.port
-        except ValueError:
-            raise UsageError(f"{url!r} is no URL", "write --url http://HOST:PORT") from None
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment or "@" in url:
-            raise UsageError(f"{url!r} is no engine's URL", "write --url http://HOST:PORT")
-        self.url = url.rstrip("/")
-        self._path, self._host, self._port = parts.path.rstrip("/"), parts.hostname, port
-        self._secure, self._timeout, self._key = parts.scheme == "https", timeout, os.environ.get(KEY, "")
-        if self._key and not self._secure and not _is_loopback(parts.hostname):
-            raise UsageError(f"{KEY} would go unencrypted to {parts.hostname}", "use https, or run this beside it")
+        self._address = EngineAddress(url, timeout=timeout)
+        self.url, self._ask = self._address.url, self._address.ask
 
     def info(self) -> EngineInfo | None:
         """What it says of itself; None where whatever answers is no SGLang.
@@ -156,27 +142,6 @@ class RunningEngine:
             raise UnreachableError(f"{self.url}/generate does not answer as SGLang does: {error}") from None
         return Prefill(rows, found.cached_tokens)
 
-    def _ask(self, method: str, path: str, body: bytes | None, most: int) -> tuple[int, bytes]:
-        kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
-        connection = kind(self._host, self._port, timeout=self._timeout)
-        headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
-        headers |= {"Content-Type": "application/json"} if body else {}
-        headers |= {"Authorization": f"Bearer {self._key}"} if self._key else {}
-        try:
-            connection.request(method, self._path + path, body, headers)
-            response = connection.getresponse()
-            data = response.read(most + 1)
-        except (OSError, http.client.HTTPException) as error:
-            said = "it does not answer in time" if isinstance(error, TimeoutError) else str(error) or repr(error)
-            raise UnreachableError(f"the engine {self.url} cannot be reached: {said}", "does it run?") from None
-        finally:
-            connection.close()
-        if len(data) > most:
-            raise UnreachableError(f"{self.url}{path} answers with more than {most} bytes", "is that URL an engine's?")
-        if response.status in (http.client.UNAUTHORIZED, http.client.FORBIDDEN):
-            raise UsageError(f"{self.url}{path} answers {response.status}", f"set {KEY} to the engine's key")
-        return response.status, data
-
 
 def _text(body: bytes) -> str:
     """What an error says, in one line."""
@@ -188,10 +153,3 @@ def _text(body: bytes) -> str:
         if isinstance(said, dict):
             said = said.get("error", said.get("message", ""))
     return " ".join(str(said).split())[:300]
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

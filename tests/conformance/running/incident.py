@@ -22,7 +22,7 @@ LAYOUTS: dict[str, tuple[int, ...]] = {
 TRUE, LABELLED = list(LAYOUTS)[:2]
 #: The same for the example's drafter of SmolLM2.
 SMOLLM2: dict[str, tuple[int, ...]] = {
-    TRUE: (),
+    "as trained": (),
     "the embedding first": (0, 2, 15),
     "every layer one lower": (1, 14, 26),
     "every layer one higher": (3, 16, 28),

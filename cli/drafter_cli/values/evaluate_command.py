@@ -7,7 +7,7 @@ import os
 import msgspec
 
 from drafter_cli.commandline import JSON, Command, Option, Parsed
-from drafter_cli.errors import EXIT_INTEGRITY, EXIT_OK, EXIT_REFUSED, EXIT_UNKNOWN, UsageError
+from drafter_cli.errors import EXIT_INTEGRITY, EXIT_OK, EXIT_REFUSED, EXIT_UNKNOWN
 from drafter_cli.terminal import printable, write, write_json
 from drafter_cli.values.need import require_plots, require_tensors
 from drafter_cli.values.reference_of import OPTIONS as REFERENCE
@@ -27,10 +27,11 @@ COMMANDS = {
         name="evaluate",
         summary="acceptance on recorded states: is the stated layout the best one?",
         description=(
-            "Runs the drafter (EAGLE-3, in plain torch) on the target's states for the samples' tokens, and counts\n"
-            "how often its first choices are the target's: under the stated layout, under each of its neighbours, and\n"
-            "on the states that the samples themselves hold. Steps after the first are teacher-forced: they read the\n"
-            "text's tokens. DRAFTER may be NAME@VERSION of a registry; SAMPLE is a file or folder of recorded states.\n"
+            "Runs the drafter (EAGLE-3 or DFLASH, in plain torch) on the target's states for the samples' tokens, and\n"
+            "counts how often its first choices are the target's: under the stated layout, under each of its\n"
+            "neighbours, and on the states that the samples hold. Steps after the first are teacher-forced: they read\n"
+            "the text's tokens; of a DFLASH block only the first token is given. DRAFTER may be NAME@VERSION of a\n"
+            "registry; SAMPLE is a file or folder of recorded states.\n"
             "Exits with 0 if the stated layout is best, 3 if another is better, 5 if that cannot be told."
         ),
         words=("DRAFTER", "SAMPLE", "[SAMPLE...]"),
@@ -40,7 +41,11 @@ COMMANDS = {
             Option("--boundaries", "the stated layout, as boundaries: 3,31,59; default: manifest or files", "LIST"),
             Option("--output-ids", "the same as output ids: 2,30,58", "LIST"),
             Option("--layouts", 'more layouts to try, as boundaries: "3,31,59;2,30,58"', "LISTS"),
-            Option("--steps", "tokens drafted per step; default: as the manifest recommends, else 3", "K"),
+            Option(
+                "--steps",
+                "tokens drafted per step; default: as the manifest recommends, else 3, or a block of DFLASH",
+                "K",
+            ),
             Option("--rows", "positions drafted from that are enough; default: 20000", "N"),
             Option("--masked", "only positions whose next tokens the samples' own loss mask includes"),
             Option("--output", "write the evaluation, for drafters publish --evidence", "FILE", short="-o"),
@@ -57,8 +62,6 @@ COMMANDS = {
 }
 
 _EXIT = {"stated": EXIT_OK, "other": EXIT_REFUSED, "unknown": EXIT_UNKNOWN}
-#: Most tokens per step: a drafter that is right so often in a row needs no more to be compared.
-_MOST_STEPS = 32
 
 
 def run(command: Command, parsed: Parsed) -> int:  # noqa: ARG001 - every command has this signature
@@ -90,17 +93,14 @@ def run(command: Command, parsed: Parsed) -> int:  # noqa: ARG001 - every comman
 
 
 def _source(parsed: Parsed, drafter: Evaluated, loaded: Drafter) -> Source:
-    from drafter_cli.values.evaluate_inputs import recommended_steps
+    from drafter_cli.values.evaluate_inputs import drafted_steps
     from drafter_cli.values.evaluate_samples import ROWS, Source
 
-    steps = number("--steps", parsed.value("--steps")) if parsed.has("--steps") else recommended_steps(drafter.beside)
-    if steps > _MOST_STEPS:
-        raise UsageError(f"{steps} tokens per step are too many", f"--steps is at most {_MOST_STEPS}")
     return Source(
         paths=parsed.words[1:],
         reference=reference_of(parsed),
         taps=loaded.taps,
-        steps=steps,
+        steps=drafted_steps(parsed, drafter.beside, loaded.most_steps),
         masked=parsed.has("--masked"),
         enough=number("--rows", parsed.value("--rows")) if parsed.has("--rows") else ROWS,
     )

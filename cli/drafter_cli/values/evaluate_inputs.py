@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from drafter_contracts.checkpoint.facts import DrafterFacts
     from drafter_contracts.values.drafting import Drafter
 
+#: Most tokens per step: a drafter that is right so often in a row needs no more to be compared.
+MOST_STEPS = 32
+#: Tokens per step where nothing says how many.
+_STEPS = 3
+
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
@@ -242,12 +247,30 @@ def _given(parsed: Parsed, model: Model) -> list[tuple[str, CaptureLayout]]:
     ]
 
 
-def recommended_steps(beside: Manifest | None) -> int:
-    """Tokens to draft per step, as the manifest recommends; else 3."""
+def drafted_steps(parsed: Parsed, beside: Manifest | None, most: int | None) -> int:
+    """Tokens to draft per step: as the option says, else the manifest, else a whole block, else 3.
+
+    Args:
+        parsed: The command line.
+        beside: The drafter's manifest.
+        most: What the drafter can draft per step; None for any number.
+
+    Raises:
+        UsageError: More than it can draft, or than is counted.
+    """
+    from drafter_cli.words import number
+
+    limit = MOST_STEPS if most is None else min(most, MOST_STEPS)
+    if parsed.has("--steps"):
+        steps = number("--steps", parsed.value("--steps"))
+        if steps > limit:
+            why = f"; this drafter's block has {most} after the given one" if most is not None and most == limit else ""
+            raise UsageError(f"{steps} tokens per step are too many", f"--steps is at most {limit}{why}")
+        return steps
     said = None
     if beside is not None:
         said = beside.recommended.speculative_tokens or beside.recommended.steps
-    return said or 3
+    return min(said or most or _STEPS, limit)
 
 
 def weights_sha256(drafter: Evaluated, folder: str) -> str:

@@ -35,13 +35,18 @@ class BlockDrafter(Drafter):
     block_size: int
     mask_token_id: int
 
+    @property
+    def most_steps(self) -> int:
+        """The masks of a block."""
+        return self.block_size - 1
+
     def _check(self, states: torch.Tensor, tokens: torch.Tensor, steps: int) -> None:
         super()._check(states, tokens, steps)
-        if steps >= self.block_size:
+        if steps > self.most_steps:
             raise SampleError(
                 "does not fit the drafter",
                 where="steps",
-                expected=f"1 to {self.block_size - 1}, the masks of a block",
+                expected=f"1 to {self.most_steps}, the masks of a block",
                 actual=str(steps),
             )
 

@@ -59,6 +59,11 @@ class Drafter:
         """Rows of the head."""
         return len(self.head)
 
+    @property
+    def most_steps(self) -> int | None:
+        """Tokens that it can draft per step, or None: any number."""
+        return None
+
     def to_target(self, ids: torch.Tensor) -> torch.Tensor:
         """Draft tokens as target tokens, int64 of the same shape."""
         return ids.to(torch.int64) if self.target_ids is None else self.target_ids[ids]

@@ -6,7 +6,8 @@ import os
 
 import msgspec
 
-from drafter_cli.client.connect import OPTIONS as REGISTRY
+from drafter_cli.client.registry_option import OPTIONS as REGISTRY
+from drafter_cli.client.registry_option import of_registry
 from drafter_cli.commandline import JSON, Command, Option, Parsed
 from drafter_cli.errors import EXIT_OK, EXIT_REFUSED, EXIT_UNKNOWN, UsageError
 from drafter_cli.terminal import printable, write, write_json
@@ -38,8 +39,7 @@ COMMANDS = {
             Option("--timeout", f"seconds to wait for it; default: {_TIMEOUT}", "SECONDS"),
             Option("--tolerance", "relative error up to which a state is the same; default: by dtypes and depth", "X"),
             JSON,
-            Option("--registry", "URL of the registry; without one, the registry is in this process", "URL"),
-            *(option for option in REGISTRY if option.name != "--url"),
+            *REGISTRY,
         ),
         examples=(
             ("drafters verify kimi-eagle3@prod --url http://localhost:30000", "a canary"),
@@ -103,17 +103,9 @@ def _fingerprint(parsed: Parsed) -> tuple[FingerprintRecord | None, Manifest | N
     from drafter_cli.client.connect import connect
     from drafter_registry import names
 
-    with closing(connect(_of_registry(parsed))) as backend:
+    with closing(connect(of_registry(parsed))) as backend:
         stored, _ = stored_manifest(backend, names.read_reference(word))
     return stored.state_fingerprint, stored
-
-
-def _of_registry(parsed: Parsed) -> Parsed:
-    """The command line as the registry's options read it: there `--url` is the registry's, here the engine's."""
-    values = {name: value for name, value in parsed.values.items() if name != "--url"}
-    if parsed.has("--registry"):
-        values["--url"] = parsed.value("--registry")
-    return msgspec.structs.replace(parsed, values=values)
 
 
 def _of_file(path: str) -> tuple[FingerprintRecord | None, Manifest | None]:

@@ -151,3 +151,9 @@ class EvidenceError(InputError):
     """A document of evidence that does not follow its schema, or that is about other files."""
 
     code = "EVIDENCE_INVALID"
+
+
+class EngineReportError(InputError):
+    """What an engine answers of itself is no report of a known release, or holds figures that cannot be."""
+
+    code = "ENGINE_REPORT_INVALID"

@@ -48,3 +48,15 @@ sample_unpacked_max_bytes = 32 * 1024 * 1024 * 1024
 sample_directory_max_bytes = 4 * 1024 * 1024
 #: Most samples of one file (a list, a batch); a folder or cache may hold any number.
 sample_max_entries = 65_536
+#: Longest log line of an engine that is looked at, characters. A decode line has some 250.
+log_line_max_characters = 64 * 1024
+#: Largest exposition of metrics read, characters. SGLang's with every histogram has some 200,000.
+metrics_max_characters = 16 * 1024 * 1024
+#: Longest line of an exposition that is looked at, characters.
+metrics_line_max_characters = 16 * 1024
+#: Most samples about speculation in one exposition.
+metrics_max_samples = 16_384
+#: Most data-parallel ranks of one engine.
+engine_max_ranks = 4096
+#: Longest acceptance length that an engine may report where it tells no number of draft tokens.
+acceptance_max_length = 1024

@@ -86,9 +86,10 @@ class EngineState(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
         release: Its version, or "".
         arguments: Its effective arguments, as it reports them.
         conditions: What of them decides an acceptance.
-        lengths: Per data-parallel rank, in rank order: the engine's own mean length since its start; None per rank
-            that told none.
+        lengths: Per data-parallel rank: the engine's own mean length since its start; None per rank that told none.
+            In the order in which the ranks answered: SGLang does not number them.
         simulated: Why its figures are made up (`SGLANG_SIMULATE_ACC_LEN`), or "".
+        speculating: Whether speculation is in force; None if it does not tell.
     """
 
     engine: str
@@ -97,6 +98,7 @@ class EngineState(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     conditions: Conditions = Conditions()
     lengths: tuple[float | None, ...] = ()
     simulated: str = ""
+    speculating: bool | None = None
 
 
 class Observation(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""The lines in which engines log their acceptance: SGLang's "Decode batch" of every release, vLLM's "SpecDecoding metrics".
+"""Log lines that tell acceptance: SGLang's "Decode batch" of every release, vLLM's "SpecDecoding metrics".
 
 Wordings and where they come from: docs/engine-reports.md. A line is read only where the engine's own message begins:
 what a user wrote in a prompt is logged too, behind another beginning, and is never taken for a figure.
@@ -8,7 +8,7 @@ what a user wrote in a prompt is logged too, behind another beginning, and is ne
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import re
 
 import msgspec
@@ -126,6 +126,6 @@ def _local(text: str) -> float | None:
 
 def _seconds(text: str) -> float | None:
     try:
-        return datetime.datetime.fromisoformat(text).timestamp()
+        return dt.datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError, OSError):
         return None

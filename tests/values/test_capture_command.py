@@ -72,7 +72,7 @@ def test_its_document_has_the_digests(told, random_target, ids):
     }
 
 
-@pytest.mark.parametrize("text", ["[5, 6, 7]", " [5,6,\n7]\n", "5 6 7", "5\n6\n7\n"])
+@pytest.mark.parametrize("text", ["[5, 6, 7]", " [5,6,\n7]\n", "5 6 7", "5\n6\n7\n", "5,6,7\n", "5, 6, 7"])
 def test_tokens_are_a_list_or_words(told, random_target, tmp_path, text):
     (tmp_path / "t").write_text(text)
     assert told("--target", random_target, "--tokens", "t", "-o", "c")[0] == 0

@@ -37,7 +37,7 @@ COMMANDS = {
         options=(
             Option("--target", "directory or cached Hub id of the target", "PATH"),
             Option("--output", "the capture file", "FILE", short="-o"),
-            Option("--tokens", "token ids: a JSON list, or separated by spaces or lines", "FILE"),
+            Option("--tokens", "token ids: a JSON list, or separated by spaces, commas or lines", "FILE"),
             Option("--text", "text, for the target's own tokenizer, which adds what it adds to a prompt", "FILE"),
             Option("--sample", "recorded states: their tokens are taken", "FILE"),
             Option("--entry", "which sample of a file or folder that holds several; else the first", "NAME"),
@@ -188,14 +188,16 @@ def _read(option: str, path: str) -> str:
 
 
 def _of_list(text: str, path: str) -> list[int]:
-    """Ids from a JSON list, or separated by white space."""
+    """Ids from a JSON list, or separated by white space or commas, as `fingerprint --print-probe` prints them."""
+    listed = text.lstrip().startswith("[")
     try:
-        found = json.loads(text) if text.lstrip().startswith("[") else [int(word) for word in text.split()]
+        found = json.loads(text) if listed else [int(word) for word in text.replace(",", " ").split()]
     except (ValueError, RecursionError):
         found = None
     bound = 1 << 63
     if not isinstance(found, list) or any(type(one) is not int or not -bound <= one < bound for one in found):
-        raise UsageError(f"--tokens {path} holds other than token ids", "a JSON list, or ids separated by spaces")
+        hint = "a JSON list, or ids separated by spaces or commas"
+        raise UsageError(f"--tokens {path} holds other than token ids", hint)
     return found
 
 

@@ -10,6 +10,7 @@ from drafter_contracts.checkpoint.facts import METHODS, UNKNOWN_METHOD, DrafterF
 from drafter_contracts.errors import ManifestError
 from drafter_contracts.manifest import (
     SCHEMA,
+    Acceptance,
     DraftRecord,
     FileRecord,
     FingerprintRecord,
@@ -24,7 +25,7 @@ from drafter_contracts.recording.claims import Claim, Line
 from drafter_contracts.recording.derive import Derived, derive_draft
 from drafter_contracts.recording.evaluation import evaluated
 from drafter_contracts.recording.layouts import record_layout
-from drafter_contracts.recording.ledger import Ledger
+from drafter_contracts.recording.ledger import PUBLISHER, Ledger
 from drafter_contracts.recording.statement import Statement
 from drafter_contracts.recording.targets import record_target
 from drafter_contracts.serving.launch import TargetFacts
@@ -88,7 +89,7 @@ def record(
         layout=layout,
         draft=_draft(facts, statement, base.draft, ledger),
         recommended=Recommended(**_said("recommended", _RECOMMENDED, statement, base.recommended, ledger)),
-        acceptance=ledger.choose("acceptance", statement.acceptance, base.acceptance, (), ""),
+        acceptance=_acceptance(statement, base, ledger),
         files=tuple(sorted(files, key=lambda file: file.path)),
         provenance=_provenance(facts, statement, base.provenance, ledger),
         state_fingerprint=_state_fingerprint(base, ledger),
@@ -102,6 +103,18 @@ def record(
         obstacles=obstacles,
         notes=tuple(ledger.notes),
     )
+
+
+def _acceptance(statement: Statement, base: Manifest, ledger: Ledger) -> tuple[Acceptance, ...]:
+    """The publisher's measurements, else those of the manifest beside the weights; a line each, not as JSON."""
+    found, source = (
+        (statement.acceptance, PUBLISHER) if statement.acceptance else (base.acceptance, ledger.manifest_source)
+    )
+    for one in found:
+        where = ", ".join(filter(None, (one.measured, one.dataset, one.engine)))
+        told = f"{one.length:.2f} tokens per step" + (f" ({where})" if where else "")
+        ledger.word.append(Line("acceptance", told, source))
+    return found
 
 
 def _state_fingerprint(base: Manifest, ledger: Ledger) -> FingerprintRecord | None:

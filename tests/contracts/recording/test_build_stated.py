@@ -118,3 +118,18 @@ def test_a_manifest_beside_the_weights_that_the_files_contradict_is_refused(inci
         "/draft/lm_head",
         "/draft/rope_theta",
     }
+
+
+def test_acceptances_are_told_in_words_one_line_each(incident, fitting_target, listed):
+    one = Acceptance(length=2.753, dataset="texts", engine="sglang 0.5.23", measured="engine")
+    beside = Manifest(schema=SCHEMA, acceptance=(Acceptance(length=2),))
+    for statement, told in (
+        (named(acceptance=(one, Acceptance(length=3)), manifest=beside), ("stated by the publisher", 2)),
+        (named(manifest=beside), ("drafters-manifest.json", 1)),
+    ):
+        found = record(incident, statement, fitting_target(incident), listed).taken_on_word
+        lines_of = [line for line in found if line.fact == "acceptance"]
+        assert ({line.source for line in lines_of}, len(lines_of)) == ({told[0]}, told[1])
+    assert lines_of[0].value == "2.00 tokens per step"
+    stated = record(incident, named(acceptance=(one,)), fitting_target(incident), listed).taken_on_word
+    assert "2.75 tokens per step (engine, texts, sglang 0.5.23)" in [line.value for line in stated]

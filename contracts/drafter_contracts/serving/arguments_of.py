@@ -74,15 +74,17 @@ def stated_values(flags: Sequence[Flag], record: object) -> dict[str, object]:
 
     Args:
         flags: The release's flag table.
-        record: A `ServerArgs`: a dataclass or a msgspec struct. Where a field has no option, its own default counts; a
-            field that is None by its own default says nothing, whatever its option's default is.
+        record: A `ServerArgs`: a dataclass or a msgspec struct, or the mapping that a running engine tells of one. Where
+            a field has no option, its own default counts; a field that is None by its own default says nothing,
+            whatever its option's default is.
     """
     options = _Options(flags)
+    told = record if isinstance(record, dict) else None
     found = {}
-    for name in record_fields(record) or ():
+    for name in (record_fields(record) or ()) if told is None else told:
         named, own = options.named(name), _field_default(record, name)
         default = options.default(named) if named else own
-        value = getattr(record, name, None)
+        value = getattr(record, name, None) if told is None else told[name]
         silent = value is None and own is None
         if not silent and not _same(plain(value), plain(default)):
             found[name] = value

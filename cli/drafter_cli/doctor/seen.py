@@ -1,0 +1,118 @@
+"""What is seen of acceptance: counters of a running engine, and the lines of a log."""
+
+from __future__ import annotations
+
+import msgspec
+
+from drafter_contracts.acceptance.causes import Cause, Open
+from drafter_contracts.acceptance.causes_of_log import arguments_in, cause_in
+from drafter_contracts.acceptance.records import Reading
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from drafter_cli.observing.engine import EngineClient
+    from drafter_contracts.acceptance.records import EngineState, Judgement
+    from drafter_contracts.manifest_records import Acceptance
+
+#: What nothing is judged without.
+WHAT = "acceptance"
+#: Chance that a verdict on acceptance is ever wrong.
+ALPHA = 0.01
+_MOST_CAUSES = 50
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """What was read.
+
+    Attributes:
+        readings: Reports of the engine, in their order.
+        causes: What the log says beside them.
+        arguments: Arguments in force that the log states.
+        told: Where it was read, in words.
+        open: What could not be read.
+    """
+
+    readings: tuple[Reading, ...] = ()
+    causes: tuple[Cause, ...] = ()
+    arguments: dict[str, object] = {}
+    told: str = ""
+    open: tuple[Open, ...] = ()
+
+
+def of_engine(client: EngineClient, state: EngineState, seconds: float, sleep: Callable[[float], None]) -> Seen:
+    """Two looks at the counters, some seconds apart; else the engine's own mean since its start.
+
+    Raises:
+        UnreachableError: It stopped to answer.
+        ContractsError: Counters that are none.
+    """
+    from drafter_contracts.acceptance.exposition import difference
+
+    before = client.metrics()
+    readings: tuple[Reading, ...] = ()
+    told = ""
+    if before is not None and seconds > 0:
+        sleep(seconds)
+        after = client.metrics()
+        readings = difference(before, after) if after is not None else ()
+        told = f"/metrics, {seconds:g} seconds apart"
+    own = tuple(
+        Reading(length=length, rank=str(rank), source="server info")
+        for rank, length in enumerate(state.lengths)
+        if length is not None and length >= 1
+    )
+    if not readings and own:
+        return Seen(own, told="the engine's own mean since its start")
+    if readings:
+        return Seen(readings, told=told)
+    why = "it has no /metrics" if before is None else "no verify step was counted meanwhile"
+    return Seen(open=(_nothing(f"{why}, and it tells no mean of its own"),))
+
+
+def of_log(lines: tuple[str, ...], path: str) -> Seen:
+    """Everything that a log says.
+
+    Args:
+        lines: Its lines.
+        path: The file, for messages.
+    """
+    from drafter_contracts.acceptance.sglang_log import read_line
+
+    readings: list[Reading] = []
+    causes: dict[tuple[str, str], Cause] = {}
+    arguments: dict[str, object] = {}
+    for line in lines:
+        reading = read_line(line)
+        if reading is not None:
+            readings.append(reading)
+            continue
+        stated = arguments_in(line)
+        if stated:  # a later start in the same file counts, and what was read of the one before does not
+            arguments, readings, causes = stated, [], {}
+            continue
+        cause = cause_in(line)
+        if cause is not None and len(causes) < _MOST_CAUSES:
+            causes.setdefault((cause.code, cause.message), cause)
+    left = () if readings else (_nothing(f"{path} holds no decode line with an acceptance length"),)
+    told = f"{len(readings)} decode lines of {path}" if readings else ""
+    return Seen(tuple(readings), tuple(causes.values()), arguments, told, left)
+
+
+def _nothing(why: str) -> Open:
+    return Open(
+        what=WHAT,
+        why=why,
+        settle="send it requests, then ask again; or start it with --enable-metrics, or give its log (--log FILE)",
+        decides=True,
+    )
+
+
+def judged(seen: Seen, state: EngineState, promises: tuple[Acceptance, ...]) -> Judgement | None:
+    """Seen against promised; None where nothing was seen."""
+    if not seen.readings:
+        return None
+    from drafter_contracts.acceptance.judge import judge
+
+    return judge(seen.readings, promises, state.conditions, alpha=ALPHA, simulated=state.simulated)

@@ -93,11 +93,7 @@ def _states(document: dict[str, Any]) -> tuple[list[tuple[str, dict[str, Any]]],
 
 def _arguments(document: dict[str, Any], states: list[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
     """Arguments in force: as the server has them, those of speculation as the first scheduler has them."""
-    found = {
-        key: value
-        for key, value in document.items()
-        if isinstance(key, str) and key not in _LIVE and not _SECRET.search(key)
-    }
+    found = {key: value for key, value in document.items() if key not in _LIVE and not _SECRET.search(key)}
     first = states[0][1] if states else {}
     found |= {key: value for key, value in first.items() if key in found and key.startswith("speculative_")}
     command = found.get("launch_command")
@@ -108,25 +104,27 @@ def _arguments(document: dict[str, Any], states: list[tuple[str, dict[str, Any]]
 
 def _conditions(arguments: dict[str, Any], release: str, wrong: list[str]) -> Conditions:
     algorithm = _text(arguments, "speculative_algorithm").upper()
-    method = _METHODS.get(algorithm, algorithm)
+    method = "" if algorithm == "NONE" else _METHODS.get(algorithm, algorithm)
     model, revision = _text(arguments, "model_path"), _text(arguments, "revision")
     snapshot = _SNAPSHOT.search(model)
     if snapshot:
         model, revision = f"{snapshot['owner']}/{snapshot['name']}", snapshot["commit"]
     dtype = _text(arguments, "dtype")
-    counts = {
-        name: _count(arguments, f"speculative_{key}", wrong) if method else None
-        for name, key in (("steps", "num_steps"), ("topk", "eagle_topk"), ("draft_tokens", "num_draft_tokens"))
-    }
+    steps, topk, draft_tokens = (
+        _count(arguments, f"speculative_{key}", wrong) if method else None
+        for key in ("num_steps", "eagle_topk", "num_draft_tokens")
+    )
     return Conditions(
         engine="sglang",
         release=release,
-        method="" if method == "NONE" else method,
+        method=method,
         target_model=model,
         target_revision=revision,
         target_dtype=_DTYPES.get(dtype, dtype),
         target_quantization=_text(arguments, "quantization"),
-        **counts,
+        steps=steps,
+        topk=topk,
+        draft_tokens=draft_tokens,
     )
 
 

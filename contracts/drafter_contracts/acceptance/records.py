@@ -6,17 +6,17 @@ engine whose drafter is never right. It is the one figure that all releases repo
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
 from drafter_contracts.value_types import Count, Size
 
-AS_PROMISED = "as promised"
-DEGRADED = "degraded"
-COLLAPSED = "collapsed"
-TOO_LITTLE = "too little seen"
-NOT_PROMISED = "nothing promised"
+AS_PROMISED: Final = "as promised"
+DEGRADED: Final = "degraded"
+COLLAPSED: Final = "collapsed"
+TOO_LITTLE: Final = "too little seen"
+NOT_PROMISED: Final = "nothing promised"
 Word = Literal["as promised", "degraded", "collapsed", "too little seen", "nothing promised"]
 
 Length = Annotated[float, msgspec.Meta(ge=1)]

@@ -68,10 +68,12 @@ def _flawed_identification(document: Identification) -> tuple[str, ...]:
         return ()
     found = [why for match in document.states if (why := why_unsettled(match))]
     for match in document.states:
-        if match.error is None or match.tolerance is None or not match.error <= match.tolerance:
+        if match.error is None or match.tolerance is None or not 0 <= match.error <= match.tolerance:
             found.append(f"recorded #{match.number} is called identified, and its error is not within the tolerance")
         elif match.next_error is not None and not match.error < match.next_error:
             found.append(f"recorded #{match.number} is called identified, and another state is as near")
+    if [match.number for match in document.states] != list(range(len(document.states))):
+        found.append("the states are not numbered in the order in which they stand")
     if tuple(match.boundary for match in document.states) != document.boundaries:
         found.append(f"boundaries are {list(document.boundaries)}, and the states are of others")
     found += _impossible(identified_taps(document), document.reference.layers)

@@ -251,6 +251,8 @@ FLAWS = {
     "unknown state": {"matches": [match(0, 3), match(1, 15, found="unknown"), match(2, 28)]},
     "shift": {"matches": [match(0, 3), match(1, 15, shift=1), match(2, 28)]},
     "error": {"matches": [match(0, 3), match(1, 15, error=0.2), match(2, 28)]},
+    "negative error": {"matches": [match(0, 3), match(1, 15, error=-1.0), match(2, 28)]},
+    "another order": {"matches": [match(2, 28), match(1, 15), match(0, 3)]},
     "no error": {"matches": [match(0, 3), match(1, 15, error=None), match(2, 28)]},
     "margin": {"matches": [match(0, 3), match(1, 15, next_error=1e-5), match(2, 28)]},
     "beyond the target": {"matches": [match(0, 3), match(1, 15), match(2, 32)]},

@@ -347,6 +347,7 @@ class GcReport(Document, frozen=True, kw_only=True):
     blobs_kept_young: int = 0
     blobs_live: int = 0
     orphans_removed: tuple[str, ...] = ()
+    observations_removed: int = 0
 
 
 class FsckProblem(Document, frozen=True, kw_only=True):

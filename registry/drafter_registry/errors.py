@@ -102,6 +102,12 @@ class NameTakenError(ConflictError):
     code = "NAME_TOO_SIMILAR"
 
 
+class FullError(ConflictError):
+    """The version has as many of these as a registry keeps for one."""
+
+    code = "LIMIT_REACHED"
+
+
 class MovedError(RegistryError):
     """A compare-and-swap lost: the alias is not where the caller believes."""
 
@@ -189,7 +195,7 @@ class UnknownError(RefusedError):
 
 
 class TooManyRequestsError(RegistryError):
-    """Too many failed attempts from one address."""
+    """Too many failed attempts from one address, or too many reports of one engine or token."""
 
     code = "TOO_MANY_REQUESTS"
     status = 429

@@ -33,5 +33,31 @@ gc_grace_seconds = 24 * 3600
 #: Failed authentications of one address before it has to wait, and how fast that is forgiven, per minute.
 auth_failures_burst = 10
 auth_failures_per_minute = 6
+#: Most acceptances attached to one version, and the largest of them, bytes of canonical JSON.
+acceptances_max = 100
+acceptance_max_bytes = 16 * 1024
+#: Most observations of one request, and its largest body, bytes.
+observations_max_items = 200
+observations_max_bytes = 512 * 1024
+#: Longest text in an observation's conditions, characters.
+condition_max_length = 255
+#: Largest count in an observation: what every reader of JSON keeps exactly.
+count_max = 2**53
+#: Most rows that one version has for one hour: engines, times their conditions, times their observers' runs.
+observed_hour_max_rows = 1000
+#: How far the clock of whoever observes may be ahead of the registry's, seconds.
+clock_skew_seconds = 300
+#: How long an observation is kept, seconds.
+observation_retention_seconds = 90 * 24 * 3600
+#: Reports of one engine instance, and of one token, on each server: at once, and how many more come free per minute.
+instance_reports_burst = 60
+instance_reports_per_minute = 20
+token_reports_burst = 600
+token_reports_per_minute = 600
+#: Observations that `/metrics` tells: how old their hour may be, seconds, and how many series at most.
+metrics_recent_seconds = 3 * 3600
+metrics_max_series = 500
+#: How long `/metrics` tells what it found before, seconds.
+metrics_kept_seconds = 15
 #: Longest request header section accepted, bytes.
 header_max_bytes = 16 * 1024

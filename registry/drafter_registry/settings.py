@@ -28,6 +28,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         blob_max_bytes: Largest blob accepted.
         gc_grace_seconds: Age below which an unreferenced blob is kept.
         upload_idle_seconds: Age at which an upload that nobody continues is swept.
+        observation_retention_seconds: Age at which an observation is refused, and removed.
     """
 
     data: str = ""
@@ -37,6 +38,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     blob_max_bytes: int = limits.blob_max_bytes
     gc_grace_seconds: int = limits.gc_grace_seconds
     upload_idle_seconds: int = limits.upload_idle_seconds
+    observation_retention_seconds: int = limits.observation_retention_seconds
 
     @property
     def database_url(self) -> str:
@@ -71,6 +73,9 @@ def from_environment(environment: Mapping[str, str] | None = None) -> Settings:
         blob_max_bytes=_number(variables, "DRAFTERS_BLOB_MAX_BYTES", limits.blob_max_bytes),
         gc_grace_seconds=_number(variables, "DRAFTERS_GC_GRACE_SECONDS", limits.gc_grace_seconds),
         upload_idle_seconds=_number(variables, "DRAFTERS_UPLOAD_IDLE_SECONDS", limits.upload_idle_seconds),
+        observation_retention_seconds=_number(
+            variables, "DRAFTERS_OBSERVATION_RETENTION_SECONDS", limits.observation_retention_seconds
+        ),
     )
 
 

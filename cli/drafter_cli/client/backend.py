@@ -9,10 +9,18 @@ from typing import Protocol
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
+    from drafter_contracts.acceptance.records import Observation
     from drafter_contracts.manifest import Manifest
+    from drafter_contracts.manifest_records import Acceptance
     from drafter_contracts.verdict import Verdict
+    from drafter_registry.acceptance_documents import (
+        AcceptanceList,
+        AddedAcceptance,
+        ObservationPage,
+        ObservationsTaken,
+    )
     from drafter_registry.documents import (
         AliasHistory,
         AliasState,
@@ -114,6 +122,45 @@ class Backend(Protocol):
 
     def resolve(self, request: ResolveRequest) -> Resolution:
         """Flags and files, or RefusedError."""
+        ...
+
+    def add_acceptance(self, reference: str, acceptance: Acceptance) -> AddedAcceptance:
+        """Attach an acceptance to a version; the same one again changes nothing."""
+        ...
+
+    def acceptances(self, reference: str) -> AcceptanceList:
+        """Every acceptance of a version: of its manifest, and attached."""
+        ...
+
+    def remove_acceptance(self, reference: str, digest: str) -> None:
+        """Take an attached acceptance away."""
+        ...
+
+    def observe(self, reference: str, observations: Sequence[Observation], *, run: str = "") -> ObservationsTaken:
+        """Report what an engine was seen to accept. May be repeated: nothing counts twice.
+
+        Args:
+            reference: Which version.
+            observations: Each holds *all* that this run saw in its hour so far, not what came since the last report:
+                one with more readings replaces what the run reported before. At most
+                `drafter_registry.limits.observations_max_items`.
+            run: Which run of which observer; what two runs saw is added up. "" for one of this process's own. Whoever
+                may read the same source again from its beginning gives it the same name each time.
+        """
+        ...
+
+    def history(
+        self, reference: str, *, since: str = "", until: str = "", cursor: str = "", limit: int = 0
+    ) -> ObservationPage:
+        """What was seen of a version, newest hour first, a page of it.
+
+        Args:
+            reference: Which version.
+            since: Hours that begin then or later, ISO 8601 with a zone; "" for all.
+            until: Hours that begin before then; "" for all.
+            cursor: `next` of the page before.
+            limit: Most entries; 0 for as many as the registry gives.
+        """
         ...
 
     def create_token(self, request: TokenRequest) -> NewToken:

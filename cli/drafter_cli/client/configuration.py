@@ -59,6 +59,11 @@ KEYS = (
     Key("blob_max_bytes", "DRAFTERS_BLOB_MAX_BYTES", "largest file it takes"),
     Key("gc_grace_seconds", "DRAFTERS_GC_GRACE_SECONDS", "age below which gc keeps what no version names"),
     Key("upload_idle_seconds", "DRAFTERS_UPLOAD_IDLE_SECONDS", "age at which an upload nobody continues is swept"),
+    Key(
+        "observation_retention_seconds",
+        "DRAFTERS_OBSERVATION_RETENTION_SECONDS",
+        "age at which what engines were seen to accept is removed",
+    ),
     Key("cache", "DRAFTERS_CACHE", "directory of pulled drafters and derived profiles"),
 )
 _TIMEOUT_SECONDS = "60"
@@ -168,7 +173,7 @@ def _default(name: str, variables: Mapping[str, str]) -> str:
         return os.path.join(_base(variables, "XDG_CACHE_HOME", ".cache"), "drafter-registry")
     if name == "data":
         return os.path.join(_base(variables, "XDG_DATA_HOME", os.path.join(".local", "share")), "drafter-registry")
-    if name in {"blob_max_bytes", "gc_grace_seconds", "upload_idle_seconds"}:
+    if name in {"blob_max_bytes", "gc_grace_seconds", "upload_idle_seconds", "observation_retention_seconds"}:
         from drafter_registry import limits
 
         return str(getattr(limits, name))

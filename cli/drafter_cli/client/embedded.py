@@ -5,17 +5,27 @@ A verb's module is imported when the verb is called: `drafters list` need not lo
 
 from __future__ import annotations
 
+import secrets
+
 from drafter_cli.client.configuration import without_password
 from drafter_registry.names import read_reference
 from drafter_registry.service.context import Actor, Registry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from drafter_cli.client.backend import Tell
+    from drafter_contracts.acceptance.records import Observation
     from drafter_contracts.manifest import Manifest
+    from drafter_contracts.manifest_records import Acceptance
     from drafter_contracts.verdict import Verdict
+    from drafter_registry.acceptance_documents import (
+        AcceptanceList,
+        AddedAcceptance,
+        ObservationPage,
+        ObservationsTaken,
+    )
     from drafter_registry.documents import (
         AliasHistory,
         AliasState,
@@ -44,6 +54,7 @@ class Embedded:
     def __init__(self, registry: Registry, actor: Actor) -> None:
         self._registry = registry
         self._actor = actor
+        self._run = secrets.token_hex(8)
         settings = registry.settings
         self.name = without_password(settings.database) if settings.database else settings.data
 
@@ -161,6 +172,40 @@ class Embedded:
         from drafter_registry.service.judge import resolve
 
         return resolve(self._registry, self._actor, request)
+
+    def add_acceptance(self, reference: str, acceptance: Acceptance) -> AddedAcceptance:
+        """Attach an acceptance to a version."""
+        from drafter_registry.service.acceptances import add
+
+        return add(self._registry, self._actor, read_reference(reference), acceptance)
+
+    def acceptances(self, reference: str) -> AcceptanceList:
+        """Every acceptance of a version."""
+        from drafter_registry.service.acceptances import listing
+
+        return listing(self._registry, self._actor, read_reference(reference))
+
+    def remove_acceptance(self, reference: str, digest: str) -> None:
+        """Take an attached acceptance away."""
+        from drafter_registry.service.acceptances import remove
+
+        remove(self._registry, self._actor, read_reference(reference), digest)
+
+    def observe(self, reference: str, observations: Sequence[Observation], *, run: str = "") -> ObservationsTaken:
+        """Report what an engine was seen to accept."""
+        from drafter_registry.service.observations import report
+
+        return report(self._registry, self._actor, read_reference(reference), run or self._run, observations)
+
+    def history(
+        self, reference: str, *, since: str = "", until: str = "", cursor: str = "", limit: int = 0
+    ) -> ObservationPage:
+        """What was seen of a version, a page of it."""
+        from drafter_registry import limits
+        from drafter_registry.service.observations import history
+
+        read, most = read_reference(reference), limit or limits.page_items
+        return history(self._registry, self._actor, read, since=since, until=until, cursor=cursor, limit=most)
 
     def create_token(self, request: TokenRequest) -> NewToken:
         """A new token."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from urllib.parse import quote
 
 import httpx2
@@ -20,11 +21,19 @@ from drafter_registry.errors import InvalidError, NotFoundError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from typing import TypeVar
 
     from drafter_cli.client.backend import Tell
+    from drafter_contracts.acceptance.records import Observation
     from drafter_contracts.manifest import Manifest
+    from drafter_contracts.manifest_records import Acceptance
+    from drafter_registry.acceptance_documents import (
+        AcceptanceList,
+        AddedAcceptance,
+        ObservationPage,
+        ObservationsTaken,
+    )
 
     T = TypeVar("T")
 
@@ -51,6 +60,7 @@ class Remote:
             agent=tool or _tool(),
         )
         self.name = self._http.server
+        self._run = secrets.token_hex(8)
         self._ledger = os.path.join(os.path.abspath(settings.value("cache")), "uploads")
 
     def close(self) -> None:
@@ -178,6 +188,42 @@ class Remote:
         """Flags and files, or RefusedError."""
         return self._asked(documents.Resolution, "/v1/resolve", request)
 
+    def add_acceptance(self, reference: str, acceptance: Acceptance) -> AddedAcceptance:
+        """Attach an acceptance to a version."""
+        from drafter_registry.acceptance_documents import AddedAcceptance
+
+        return self._asked(AddedAcceptance, _referred(reference) + "/acceptance", acceptance)
+
+    def acceptances(self, reference: str) -> AcceptanceList:
+        """Every acceptance of a version."""
+        from drafter_registry.acceptance_documents import AcceptanceList
+
+        return self._read(AcceptanceList, self._http.send("GET", _referred(reference) + "/acceptance"))
+
+    def remove_acceptance(self, reference: str, digest: str) -> None:
+        """Take an attached acceptance away."""
+        path = f"{_referred(reference)}/acceptance/{names.check_digest(digest)}"
+        self._http.send("DELETE", path, repeatable=False)
+
+    def observe(self, reference: str, observations: Sequence[Observation], *, run: str = "") -> ObservationsTaken:
+        """Report what an engine was seen to accept."""
+        from drafter_registry.acceptance_documents import ObservationsRequest, ObservationsTaken
+
+        request = ObservationsRequest(run=run or self._run, observations=tuple(observations))
+        return self._asked(ObservationsTaken, _referred(reference) + "/observations", request)
+
+    def history(
+        self, reference: str, *, since: str = "", until: str = "", cursor: str = "", limit: int = 0
+    ) -> ObservationPage:
+        """What was seen of a version, a page of it."""
+        from drafter_registry.acceptance_documents import ObservationPage
+
+        given = {"since": since, "until": until, "cursor": cursor, "limit": str(limit) if limit else ""}
+        params = {key: value for key, value in given.items() if value}
+        return self._read(
+            ObservationPage, self._http.send("GET", _referred(reference) + "/observations", params=params)
+        )
+
     def create_token(self, request: documents.TokenRequest) -> documents.NewToken:
         """A new token."""
         return self._asked(documents.NewToken, "/v1/tokens", request, repeatable=False)
@@ -196,7 +242,7 @@ class Remote:
         params = {key: value for key, value in given.items() if value}
         return self._read(documents.AuditPage, self._http.send("GET", "/v1/audit", params=params))
 
-    def _asked(self, kind: type[T], path: str, request: documents.Document, *, repeatable: bool = True) -> T:
+    def _asked(self, kind: type[T], path: str, request: msgspec.Struct, *, repeatable: bool = True) -> T:
         body = msgspec.json.encode(request)
         return self._read(kind, self._http.send("POST", path, headers=_JSON, body=body, repeatable=repeatable))
 

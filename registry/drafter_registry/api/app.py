@@ -18,7 +18,7 @@ from drafter_registry.api.call import Call
 from drafter_registry.api.endpoint import Endpoint
 from drafter_registry.api.logs import Log
 from drafter_registry.api.observing import SEEN, Observing
-from drafter_registry.api.routes import aliases, judging, operations, tokens, uploads, versions
+from drafter_registry.api.routes import acceptance, aliases, judging, operations, tokens, uploads, versions
 from drafter_registry.api.state import State
 from drafter_registry.errors import InternalError, InvalidError, MethodError, NotFoundError
 from drafter_registry.service.context import Registry
@@ -32,6 +32,7 @@ ENDPOINTS = (
     *judging.ENDPOINTS,
     *versions.ENDPOINTS,
     *aliases.ENDPOINTS,
+    *acceptance.ENDPOINTS,
     *uploads.ENDPOINTS,
     *tokens.ENDPOINTS,
     *operations.ENDPOINTS,

@@ -134,7 +134,8 @@ def _inner(kind: Any, value: Any) -> Any:
 
 
 def _item(kind: Any) -> Any:
-    """The struct in `tuple[Struct, ...]`, or None."""
+    """The struct in `tuple[Struct, ...]`, also in one of bounded length, or None."""
+    kind = kind.__origin__ if hasattr(kind, "__metadata__") else kind
     inner = getattr(kind, "__args__", ()) if getattr(kind, "__origin__", None) is tuple else ()
     return inner[0] if inner and isinstance(inner[0], type) and issubclass(inner[0], msgspec.Struct) else None
 

@@ -90,7 +90,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
         summary: One line.
         text: More, if there is more to say.
         handler: Answers.
-        scope: "read", "publish", "alias" or "admin"; "" for everybody.
+        scope: "read", "publish", "alias", "observe" or "admin"; "" for everybody.
         parameters: Of query and headers; those of the path are known by name.
         body: What is taken, or None.
         answers: HTTP status to answer.

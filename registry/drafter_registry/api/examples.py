@@ -145,5 +145,42 @@ AUDIT: dict[str, Any] = {
     ],
     "next": "",
 }
+ACCEPTANCE: dict[str, Any] = {
+    "length": 3.1,
+    "dataset": "MT-Bench",
+    "engine": "sglang 0.5.23",
+    "steps": 3,
+    "topk": 1,
+    "draft_tokens": 4,
+    "positions": [0.86, 0.71, 0.53],
+    "target_revision": "7f3c2a1",
+    "temperature": 0,
+    "verify_steps": 48211,
+    "date": "2026-03-01",
+    "measured": "engine",
+}
+_VERSION: dict[str, Any] = {"name": "kimi-eagle3", "version": "1.1.0", "digest": DIGEST}
+_KNOWN: dict[str, Any] = {
+    "digest": "sha256:" + "c4" * 32,
+    "source": "attached",
+    "acceptance": ACCEPTANCE,
+    "by": "trainer",
+    "at": _AT,
+}
+ACCEPTANCES: dict[str, Any] = _VERSION | {"items": [_KNOWN]}
+ADDED: dict[str, Any] = _VERSION | {"created": True, "item": _KNOWN}
+_OBSERVATION: dict[str, Any] = {
+    "hour": "2026-03-01T11:00:00Z",
+    "instance": "kimi-7",
+    "conditions": {"engine": "sglang", "release": "0.5.23", "steps": 3, "topk": 1, "draft_tokens": 4},
+    "readings": 42,
+    "verify_steps": 90312,
+    "length": 2.94,
+    "lowest": 2.61,
+    "highest": 3.2,
+}
+OBSERVATIONS: dict[str, Any] = {"run": "kimi-7.5b4d0f0a", "observations": [_OBSERVATION]}
+TAKEN: dict[str, Any] = _VERSION | {"taken": 1, "known": 0}
+SEEN: dict[str, Any] = _VERSION | {"items": [{"observation": _OBSERVATION, "by": "observer", "at": _AT}], "next": ""}
 HEALTH: dict[str, Any] = {"status": "ok", "version": "0.1.0"}
 READY: dict[str, Any] = {"ready": True, "checks": {"database": "ok", "schema": "ok", "storage": "ok", "process": "ok"}}

@@ -40,7 +40,11 @@ _IN_PATHS: dict[str, tuple[str, dict[str, Any], str]] = {
         {"type": "string", "minLength": 1, "maxLength": 255},
         "config.json",
     ),
-    "digest": ("Digest of a blob.", {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"}, "sha256:" + "3f" * 32),
+    "digest": (
+        "Digest of a blob, or of an acceptance.",
+        {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"},
+        "sha256:" + "3f" * 32,
+    ),
     "id": ("The id, as it was given.", _WORD, "5f0c"),
 }
 _ALWAYS = (errors.InvalidError, errors.InternalError, errors.UnavailableError, errors.HeadersTooLargeError)

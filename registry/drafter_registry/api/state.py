@@ -14,6 +14,8 @@ from drafter_registry.api.authentication import Attempts, Recent
 from drafter_registry.api.health import Readies
 from drafter_registry.api.logs import Log
 from drafter_registry.api.metrics import Metrics
+from drafter_registry.api.observed import Observed
+from drafter_registry.api.reports import Reports
 from drafter_registry.db.pipeline import NotAnsweredError, Pipeline
 from drafter_registry.names import Reference
 from drafter_registry.service.access import require
@@ -62,6 +64,8 @@ class State:
         metrics: What counts.
         attempts: Failed authentications.
         recent: Successful ones.
+        reports: How often engines are reported.
+        observed: What they were seen to accept, for `/metrics`.
         asked: Questions that were answered before.
         readies: Whether database and store do their part.
         version: Of this distribution.
@@ -75,6 +79,8 @@ class State:
         self.metrics = Metrics()
         self.attempts = Attempts()
         self.recent = Recent()
+        self.reports = Reports()
+        self.observed = Observed()
         self.asked = Asked()
         self.readies = Readies(self)
         self.version = version

@@ -8,6 +8,7 @@ from sqlalchemy import (
     BigInteger,
     DateTime,
     Dialect,
+    Double,
     ForeignKey,
     Index,
     Integer,
@@ -230,3 +231,47 @@ class AuditRow(Base):
     detail: Mapped[bytes] = mapped_column(LargeBinary)
     request_id: Mapped[str] = mapped_column(String(64))
     address: Mapped[str] = mapped_column(String(64))
+
+
+class AcceptanceRow(Base):
+    """An acceptance that was attached to a version after it was published, by the digest of its canonical JSON."""
+
+    __tablename__ = "version_acceptances"
+
+    version_id: Mapped[int] = mapped_column(ForeignKey("versions.id"), primary_key=True)
+    digest: Mapped[str] = mapped_column(String(71), primary_key=True)
+    added_at: Mapped[datetime] = mapped_column(UtcTime)
+    added_by: Mapped[str] = mapped_column(String(255))
+    #: Canonical JSON.
+    acceptance: Mapped[bytes] = mapped_column(LargeBinary)
+
+
+class ObservationRow(Base):
+    """What one run of an observer saw of one engine in one hour under the same conditions, so far.
+
+    A report with more readings takes the place of the one before: to send one twice counts once.
+    """
+
+    __tablename__ = "observations"
+    __table_args__ = (
+        UniqueConstraint("version_id", "hour", "instance", "series", "run"),
+        Index(None, "hour"),
+    )
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    version_id: Mapped[int] = mapped_column(ForeignKey("versions.id"))
+    hour: Mapped[datetime] = mapped_column(UtcTime)
+    instance: Mapped[str] = mapped_column(String(128))
+    #: Digest of the conditions, and of whether verify steps are told: what may be added up.
+    series: Mapped[str] = mapped_column(String(64))
+    run: Mapped[str] = mapped_column(String(64))
+    readings: Mapped[int] = mapped_column(BigInteger)
+    verify_steps: Mapped[int | None] = mapped_column(BigInteger)
+    length: Mapped[float] = mapped_column(Double)
+    lowest: Mapped[float] = mapped_column(Double)
+    highest: Mapped[float] = mapped_column(Double)
+    reported_at: Mapped[datetime] = mapped_column(UtcTime)
+    reported_by: Mapped[str] = mapped_column(String(255))
+    #: Canonical JSON of `Conditions`, and a JSON list of numbers.
+    conditions: Mapped[bytes] = mapped_column(LargeBinary)
+    positions: Mapped[bytes] = mapped_column(LargeBinary)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 #: Every revision that this release knows, oldest first; the last one is what it works with.
-REVISIONS = ("drafters_0001",)
+REVISIONS = ("drafters_0001", "drafters_0002")
 HEAD = REVISIONS[-1]
 _PREFIX = "drafters_"
 #: Held by whoever upgrades a PostgreSQL database.

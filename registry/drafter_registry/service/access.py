@@ -4,6 +4,8 @@
   see the result, and nothing published here is kept from the holder of a token.
 - "publish:GLOB": publish, yank and upload for names that GLOB matches.
 - "alias:GLOB": move and remove aliases of names that GLOB matches.
+- "observe:GLOB": report what engines accept of names that GLOB matches. It lies on every machine with an engine, so it
+  may nothing else; and who publishes promises does not by that write what they are judged by.
 - "admin": all of that for every name, and deletion, tokens, the audit log, collection and scrubs.
 
 In a GLOB, "*" stands for any characters and "?" for one; there is nothing else.
@@ -24,16 +26,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from drafter_registry.settings import Settings
 
-Verb = Literal["read", "publish", "alias", "admin"]
+Verb = Literal["read", "publish", "alias", "observe", "admin"]
 
 READ: Final = "read"
 ADMIN: Final = "admin"
 #: Name of whoever shows no token. No token can have it.
 ANONYMOUS = "anonymous"
 
-_WITH_NAMES = ("publish", "alias")
+_WITH_NAMES = ("publish", "alias", "observe")
 _GLOB = re.compile(r"[a-z0-9._*?-]+")
-_SCOPES = '"read", "publish:GLOB", "alias:GLOB" or "admin"; a GLOB has small letters, digits, . _ - * ?'
+_SCOPES = '"read", "publish:GLOB", "alias:GLOB", "observe:GLOB" or "admin"; a GLOB has small letters, digits, . _ - * ?'
 
 
 def anonymous(settings: Settings, request_id: str = "", address: str = "") -> Actor:
@@ -47,8 +49,8 @@ def require(actor: Actor, verb: Verb, name: str = "", subject: str = "") -> None
     Args:
         actor: Who asks.
         verb: What for.
-        name: The drafter, for "publish" and "alias". Without one, a scope for any name is enough: an upload is not yet
-            for a name.
+        name: The drafter, for "publish", "alias" and "observe". Without one, a scope for any name is enough: an upload
+            is not yet for a name.
         subject: What the caller would say is missing if it were; "" for the name.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Collection: blobs that no version names, uploads that nobody continues, and bytes that nobody knows of.
+"""Collection: blobs that no version names, uploads that nobody continues, bytes that nobody knows of, old observations.
 
 A blob is removed in two steps. First its row is marked `doomed`, which from then on counts as missing; then, in a
 second transaction that asks everything again, bytes and row go. Whoever is killed in between leaves a doomed row, which
@@ -13,11 +13,12 @@ from itertools import islice
 import msgspec
 from sqlalchemy import delete, exists, func, or_, select, update
 
-from drafter_registry.db.models import BlobRow, FileRow, UploadRow
-from drafter_registry.documents import GcReport
+from drafter_registry.db.models import AcceptanceRow, BlobRow, FileRow, ObservationRow, UploadRow, VersionRow
+from drafter_registry.documents import DELETED, GcReport
 from drafter_registry.failpoints import reached
 from drafter_registry.service import audit
 from drafter_registry.service.access import require
+from drafter_registry.service.observation_rows import oldest_hour
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class _Gone(msgspec.Struct):
     orphans: list[str] = []
     size: int = 0
     uploads: int = 0
+    observations: int = 0
 
 
 def collect(registry: Registry, actor: Actor, *, dry_run: bool = False) -> GcReport:
@@ -66,6 +68,7 @@ def collect(registry: Registry, actor: Actor, *, dry_run: bool = False) -> GcRep
     _sweep_uploads(registry, idle, gone, dry_run=dry_run)
     _sweep_blobs(registry, actor, old, gone, dry_run=dry_run)
     _sweep_orphans(registry, actor, old, gone, dry_run=dry_run)
+    _sweep_observations(registry, gone, dry_run=dry_run)
     with registry.database.read() as connection:
         named = connection.execute(
             select(func.count()).select_from(BlobRow).where(_NAMED, BlobRow.doomed.is_(False))
@@ -84,6 +87,7 @@ def collect(registry: Registry, actor: Actor, *, dry_run: bool = False) -> GcRep
         blobs_kept_young=kept,
         blobs_live=named,
         orphans_removed=tuple(gone.orphans),
+        observations_removed=gone.observations,
     )
 
 
@@ -110,6 +114,20 @@ def _sweep_uploads(registry: Registry, idle: datetime, gone: _Gone, *, dry_run: 
                 gone.uploads += 1
                 if not dry_run:
                     registry.blobs.discard(upload)
+
+
+def _sweep_observations(registry: Registry, gone: _Gone, *, dry_run: bool) -> None:
+    """Observations past their retention, and what a server of the release before left of versions that it deleted."""
+    deleted = select(VersionRow.id).where(VersionRow.state == DELETED)
+    unwanted = or_(ObservationRow.hour < oldest_hour(registry), ObservationRow.version_id.in_(deleted))
+    if dry_run:
+        count = select(func.count()).select_from(ObservationRow).where(unwanted)
+        with registry.database.read() as connection:
+            gone.observations = connection.execute(count).scalar_one()
+        return
+    with registry.database.write() as connection:
+        gone.observations = connection.execute(delete(ObservationRow).where(unwanted)).rowcount
+        connection.execute(delete(AcceptanceRow).where(AcceptanceRow.version_id.in_(deleted)))
 
 
 def _sweep_blobs(registry: Registry, actor: Actor, old: datetime, gone: _Gone, *, dry_run: bool) -> None:

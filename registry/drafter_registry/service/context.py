@@ -24,7 +24,7 @@ class Actor(msgspec.Struct, frozen=True):
 
     Attributes:
         name: Name of the token, "local:USER" without a server, "anonymous".
-        scopes: What they may do: "read", "publish:GLOB", "alias:GLOB", "admin".
+        scopes: What they may do: "read", "publish:GLOB", "alias:GLOB", "observe:GLOB", "admin".
         request_id: Of the request, or "".
         address: Where it came from, or "".
     """

@@ -14,6 +14,7 @@ from drafter_registry.documents import FsckProblem, FsckReport
 from drafter_registry.errors import InternalError, NotFoundError
 from drafter_registry.service.access import require
 from drafter_registry.service.context import timestamp
+from drafter_registry.service.scrub_acceptance import scrub_acceptance
 from drafter_registry.service.scrub_rows import scrub_rows
 
 TYPE_CHECKING = False
@@ -52,6 +53,7 @@ def scrub(registry: Registry, actor: Actor) -> FsckReport:
             problems.append(problem)
     problems.extend(_orphans(registry))
     versions, more = scrub_rows(registry)
+    more += scrub_acceptance(registry)
     return FsckReport(versions=versions, blobs=blobs, bytes_hashed=hashed, problems=(*problems, *more))
 
 

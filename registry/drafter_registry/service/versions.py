@@ -12,7 +12,15 @@ from sqlalchemy import delete as delete_rows
 
 from drafter_contracts.manifest import FILE_NAME, FileRecord, Manifest
 from drafter_contracts.manifest import decode as decode_manifest
-from drafter_registry.db.models import AliasRow, BoundaryRow, DrafterRow, FileRow, VersionRow
+from drafter_registry.db.models import (
+    AcceptanceRow,
+    AliasRow,
+    BoundaryRow,
+    DrafterRow,
+    FileRow,
+    ObservationRow,
+    VersionRow,
+)
 from drafter_registry.documents import DELETED, LIVE, YANKED, VersionDocument
 from drafter_registry.errors import ConflictError, IntegrityError, NotFoundError, RangeError
 from drafter_registry.names import Reference, check_name, check_reason, check_version, shown
@@ -45,16 +53,19 @@ _BY_ALIAS = _COLUMNS.join(*TO_ALIAS).where(IS_ALIAS)
 _ALIASES = select(AliasRow.alias).where(AliasRow.version_id == bindparam("version_id")).order_by(AliasRow.alias)
 
 
-def find(connection: Connection, reference: Reference, *, for_update: bool = False) -> Row[*tuple[Any, ...]]:
+def find(
+    connection: Connection, reference: Reference, *, for_update: bool = False, yanked: bool = False
+) -> Row[*tuple[Any, ...]]:
     """The row of a version: every column of `db.models.VersionRow`, and `name`.
 
-    A yanked version is found by its exact version only. Nothing is asked about access.
+    A yanked version is found by its exact version only, unless `yanked`. Nothing is asked about access.
 
     Args:
         connection: A transaction.
         reference: Which.
         for_update: Hold the row (of an exact version) until the transaction ends: nobody else changes its state
             meanwhile, and no alias is moved to it (`aliases` shares the same lock).
+        yanked: Whether every reference finds a yanked version: what runs already is still watched.
 
     Raises:
         NotFoundError: There is none, or it was yanked or deleted; says which.
@@ -75,11 +86,24 @@ def find(connection: Connection, reference: Reference, *, for_update: bool = Fal
             f"{exact} was deleted on {timestamp(row.state_at)}{_because(row)}; its bytes are gone",
             hint=f"`drafters list --name {row.name}` shows what is left",
         )
-    if row.state == YANKED and not reference.version:
+    if row.state == YANKED and not (reference.version or yanked):
         raise NotFoundError(
             f"{reference} is {exact}, which was yanked on {timestamp(row.state_at)}{_because(row)}",
             hint=f"name another version; {exact} itself is still found by its exact version",
         )
+    return row
+
+
+def hold(connection: Connection, reference: Reference) -> Row[*tuple[Any, ...]]:
+    """The row of a version, also a yanked one, that nobody deletes until this write transaction ends.
+
+    Raises:
+        NotFoundError: There is none, or it was deleted.
+    """
+    row = find(connection, reference, yanked=True)
+    held = select(VersionRow.state).where(VersionRow.id == row.id).with_for_update(read=True)
+    if connection.execute(held).scalar_one() == DELETED:
+        raise missing(str(reference))
     return row
 
 
@@ -103,7 +127,7 @@ def show(registry: Registry, actor: Actor, reference: Reference) -> VersionDocum
     yanked = row.state == YANKED
     return VersionDocument(
         summary=summary,
-        manifest=_manifest(row),
+        manifest=manifest_of(row),
         yanked_why=row.state_why if yanked else "",
         yanked_by=row.state_by if yanked else "",
         yanked_at=timestamp(row.state_at) if yanked else "",
@@ -186,7 +210,9 @@ def yank(registry: Registry, actor: Actor, name: str, version: str, *, why: str 
 
 
 def delete(registry: Registry, actor: Actor, name: str, version: str, *, why: str = "") -> None:
-    """Delete a version for ever: its manifest, facts and files go, and nobody can publish under it again.
+    """Delete a version for ever: its manifest, facts, files, attached acceptances and observations go.
+
+    Nobody can publish under it again.
 
     Its blobs are collected later (`collect.collect`), unless other versions have them too.
 
@@ -214,7 +240,7 @@ def delete(registry: Registry, actor: Actor, name: str, version: str, *, why: st
                 f"{exact} cannot be deleted while aliases point to it: {', '.join(aliases)}",
                 hint="move or remove them first",
             )
-        for table in (FileRow, BoundaryRow):
+        for table in (FileRow, BoundaryRow, AcceptanceRow, ObservationRow):
             connection.execute(delete_rows(table).where(table.version_id == row.id))
         _set_state(registry, connection, actor, row, DELETED, why, manifest=b"", facts=b"", size=0)
         audit.record(connection, registry, actor, "version.delete", str(exact), why=why, digest=row.digest)
@@ -255,13 +281,18 @@ def _verified(row: Row[*tuple[Any, ...]]) -> bytes:
     return data
 
 
-def _manifest(row: Row[*tuple[Any, ...]]) -> Manifest:
+def manifest_of(row: Row[*tuple[Any, ...]]) -> Manifest:
+    """The manifest of a version's row.
+
+    Raises:
+        IntegrityError: It is damaged.
+    """
     return decode_manifest(_verified(row), where=f"{row.name}@{row.version}")
 
 
 def _listed(row: Row[*tuple[Any, ...]], path: str) -> FileRecord:
     exact = f"{row.name}@{row.version}"
-    found = next((one for one in _manifest(row).files if one.path == path), None)
+    found = next((one for one in manifest_of(row).files if one.path == path), None)
     if found is None:
         own = path == FILE_NAME
         hint = "the manifest is read by itself, not as a file" if own else f"`drafters show {exact}` lists its files"

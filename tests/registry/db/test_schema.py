@@ -16,6 +16,7 @@ from drafter_registry.db import schema
 from drafter_registry.db.database import Database
 from drafter_registry.db.models import Base
 from drafter_registry.errors import SchemaError, UnavailableError
+from drafter_registry.service.context import Registry
 
 
 @pytest.fixture
@@ -77,10 +78,11 @@ def test_an_empty_database_says_what_to_run(database):
 
 def test_an_older_schema_says_what_to_run(database, monkeypatch):
     schema.upgrade(database)
+    older = f"{schema.HEAD}, older than this release's drafters_9998"
     monkeypatch.setattr(schema, "REVISIONS", (*schema.REVISIONS, "drafters_9998"))
     monkeypatch.setattr(schema, "HEAD", "drafters_9998")
     for verb in (schema.check, schema.create_or_check):
-        with pytest.raises(SchemaError, match="drafters_0001, older than this release's drafters_9998") as caught:
+        with pytest.raises(SchemaError, match=older) as caught:
             verb(database)
         assert "drafters db upgrade" in caught.value.hint
 
@@ -170,6 +172,44 @@ def test_each_revision_is_a_transaction_of_its_own(database, monkeypatch):
     assert "half_written" not in tables(database)
 
 
+def test_what_was_there_before_the_second_revision_stays(settings, database, add_row, monkeypatch):
+    """A registry of the first release, with rows in it, is upgraded; servers of that release go on meanwhile."""
+    with monkeypatch.context() as first_release:
+        first_release.setattr(schema, "REVISIONS", schema.REVISIONS[:1])
+        first_release.setattr(schema, "HEAD", schema.REVISIONS[0])
+        assert schema.upgrade(database) == ("drafters_0001",)
+        registry = Registry(database, None, settings)
+        digests = {version: add_row(registry, "kimi-eagle3", version) for version in ("1.0", "2.0")}
+    before = everything(database)
+    with pytest.raises(SchemaError, match="drafters_0001, older than this release's drafters_0002"):
+        schema.check(database)
+    assert schema.upgrade(database) == ("drafters_0002",)
+    schema.check(database)
+    with database.write() as connection:
+        command.check(schema.configuration(connection))
+    after = everything(database)
+    assert {name: after[name] for name in before if name != "alembic_version"} == {
+        name: rows for name, rows in before.items() if name != "alembic_version"
+    }
+    assert {row.digest for row in after["versions"]} == set(digests.values())
+    assert (after["observations"], after["version_acceptances"]) == ([], [])
+    with monkeypatch.context() as first_release:
+        first_release.setattr(schema, "REVISIONS", schema.REVISIONS[:1])
+        first_release.setattr(schema, "HEAD", schema.REVISIONS[0])
+        schema.check_running(database)
+
+
+def everything(database):
+    """The rows of every table that the database has."""
+    with database.read() as connection:
+        return {
+            name: connection.execute(text(f'SELECT * FROM "{name}" ORDER BY 1, 2')).all()
+            if name != "alembic_version"
+            else connection.execute(text("SELECT * FROM alembic_version")).all()
+            for name in inspect(connection).get_table_names()
+        }
+
+
 def test_a_migration_does_not_wait_long_for_a_table_in_use(postgresql, servers, monkeypatch):
     database = Database(servers.new_database(postgresql))
     said = []
@@ -181,7 +221,7 @@ def test_a_migration_does_not_wait_long_for_a_table_in_use(postgresql, servers, 
     whole = schema._run
     monkeypatch.setattr(schema, "_run", look)
     schema.upgrade(database)
-    assert said == ["4s", "15min"]
+    assert said == ["4s", "15min"] * len(schema.REVISIONS)
     with database.read() as connection:
         assert connection.execute(text("SHOW lock_timeout")).scalar() == "30s"
     database.close()
@@ -197,7 +237,7 @@ def test_threads_that_upgrade_at_once_run_each_revision_once(settings):
 
     with ThreadPoolExecutor(6) as pool:
         done = list(pool.map(upgrade, range(6)))
-    assert sorted(done) == [()] * 5 + [schema.REVISIONS]
+    assert sorted(revision for revisions in done for revision in revisions) == list(schema.REVISIONS)
 
 
 PROGRAM = """

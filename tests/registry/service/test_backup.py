@@ -307,7 +307,7 @@ DAMAGE = {
         lambda s: edit(s / "backup.json", lambda d: d.replace(b"backup.v1", b"backup.v9")),
         InvalidError,
     ),
-    "another schema": (lambda s: edit(s / "backup.json", lambda d: d.replace(b"_0001", b"_0000")), SchemaError),
+    "another schema": (lambda s: edit(s / "backup.json", lambda d: d.replace(b"_0002", b"_0001")), SchemaError),
     "another table": (
         lambda s: edit(s / "backup.json", lambda d: d.replace(b'"aliases"', b'"alises"')),
         IntegrityError,

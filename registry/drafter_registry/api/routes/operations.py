@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import msgspec
 from starlette.responses import Response
 
@@ -11,6 +13,8 @@ from drafter_registry.api import examples, media, metrics
 from drafter_registry.api.call import NO_STORE, REVALIDATE, Call
 from drafter_registry.api.endpoint import JSON, Answer, Endpoint, Parameter
 from drafter_registry.api.health import Health, Readiness
+from drafter_registry.errors import UnavailableError
+from drafter_registry.service import access
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +40,22 @@ async def readyz(call: Call) -> Response:
 async def counters(call: Call) -> Response:
     """GET /metrics."""
     told = {"cache-control": NO_STORE, "content-type": metrics.CONTENT_TYPE}
-    return Response(call.state.metrics.text(), 200, told)
+    text = call.state.metrics.text()
+    with suppress(UnavailableError):  # the counters are wanted most where the database does not answer
+        text += await _observed(call)
+    return Response(text, 200, told)
+
+
+async def _observed(call: Call) -> bytes:
+    """What engines were seen to accept, for whoever may read; names of drafters are nobody else's business."""
+    state = call.state
+    if "authorization" in call.request.headers:
+        await call.authenticate()
+    elif state.registry.settings.anonymous_read:
+        call.actor = access.anonymous(state.registry.settings)
+    if not call.actor.scopes:
+        return b""
+    return await state.observed.text(lambda verb: state.probe(verb, state.registry, call.actor))
 
 
 async def manifest_schema(call: Call) -> Response:
@@ -85,12 +104,17 @@ ENDPOINTS = (
             503: Answer(text="Not ready; `checks` says why.", document=Readiness, media=JSON),
         },
     ),
-    _endpoint(
-        "/metrics",
-        "metrics",
-        "Counters in the text format of Prometheus",
-        counters,
-        Answer(text="The counters.", media="text/plain", schema={"type": "string"}),
+    Endpoint(
+        method="GET",
+        path="/metrics",
+        operation="metrics",
+        tag="operations",
+        summary="Counters in the text format of Prometheus",
+        text="With a token, or where everybody may read, also what engines were seen to accept.",
+        handler=counters,
+        scope="",
+        answers={200: Answer(text="The counters.", media="text/plain", schema={"type": "string"})},
+        errors=(errors.NotAuthorisedError, errors.TooManyRequestsError),
     ),
     Endpoint(
         method="GET",

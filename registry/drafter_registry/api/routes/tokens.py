@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from drafter_registry import limits
-from drafter_registry.api import examples
+from drafter_registry.api import examples, pages
 from drafter_registry.api.call import Call
 from drafter_registry.api.endpoint import JSON, Answer, Body, Endpoint, Parameter
 from drafter_registry.documents import AuditPage, NewToken, TokenList, TokenRequest
-from drafter_registry.errors import Fault, InvalidError
 from drafter_registry.service import audit, tokens
 
 TYPE_CHECKING = False
@@ -39,14 +38,8 @@ async def revoke(call: Call) -> Response:
 async def log(call: Call) -> Response:
     """GET /v1/audit."""
     query = call.query()
-    text = query.get("limit", str(limits.page_items))
-    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= limits.page_max_items):
-        fault = Fault(
-            pointer="limit", message="no page size", expected=f"1 to {limits.page_max_items}", actual=text[:80]
-        )
-        raise InvalidError("the query cannot be read", faults=(fault,))
     cursor, subject = query.get("cursor", ""), query.get("subject", "")
-    return call.answer(await call.verb(audit.entries, cursor=cursor, limit=int(text), subject=subject))
+    return call.answer(await call.verb(audit.entries, cursor=cursor, limit=pages.size(query), subject=subject))
 
 
 ENDPOINTS = (
@@ -94,12 +87,7 @@ ENDPOINTS = (
         handler=log,
         scope="admin",
         parameters=(
-            Parameter(name="cursor", text="`next` of the page before."),
-            Parameter(
-                name="limit",
-                text="Most entries of the page.",
-                schema={"type": "integer", "minimum": 1, "maximum": limits.page_max_items},
-            ),
+            *pages.PARAMETERS,
             Parameter(name="subject", text="Only writes to this: kimi-eagle3@1.0.0, an alias, a token."),
         ),
         answers={200: Answer(text="A page.", document=AuditPage, media=JSON, example=examples.AUDIT)},

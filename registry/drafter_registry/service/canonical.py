@@ -1,0 +1,19 @@
+"""One writing of a document, so that its digest is its identity: keys sorted, defaults left out, no white space."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+
+import msgspec
+
+
+def canonical(document: msgspec.Struct) -> bytes:
+    """The document as canonical JSON, UTF-8; as `drafter_contracts.manifest.canonical` writes a manifest."""
+    plain = msgspec.to_builtins(document)
+    return json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+def digest_of(data: bytes) -> str:
+    """Digest of canonical bytes, "sha256:...", as `names.check_digest` takes it."""
+    return "sha256:" + sha256(data).hexdigest()

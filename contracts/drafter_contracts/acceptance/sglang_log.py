@@ -83,8 +83,8 @@ def _read_sglang(line: str) -> Reading | None:
 
 def _read_vllm(line: str) -> Reading | None:
     start = line.find(VLLM)
-    if not _BEFORE_VLLM.fullmatch(line, 0, start):
-        return None
+    if not _BEFORE_VLLM.fullmatch(line, 0, start) or line.count(".py:", 0, start) > 1:
+        return None  # a message of another file, with this one in it
     found = read_vllm(line[start:])
     return msgspec.structs.replace(found, time=_zoned(line[:start])) if found else None
 

@@ -22,8 +22,8 @@ COUNTERS = (VERIFIED, GENERATED, REQUESTS)
 #: Labels that tell ranks of one scheduler apart, which all report the same.
 _SHARDS = ("tp_rank", "pp_rank", "moe_ep_rank")
 _STREAMED = "is_streaming"
-#: How far the ends of requests may bring the counted mean down: a verify step that ends a request is cut where the
-#: answer ends, half of its drafted tokens on average.
+#: How much of the counted mean may hang on where requests end: the step that ends one is cut there, on average in the
+#: middle of what it accepted.
 _BLUR = 0.02
 
 
@@ -49,10 +49,10 @@ def _counted(before: Samples, after: Samples) -> tuple[Reading, ...]:
         since(summed(before.get(name, {}), _STREAMED), summed(after.get(name, {}), _STREAMED)) for name in COUNTERS
     ]
     steps, tokens, requests = (sum(series.values()) for series in grown)
-    if steps < 1:
+    if steps < 1 or steps <= requests:
         return ()
-    # The first token of a request comes from its prompt's own forward.
-    length = (tokens - requests) / steps
+    # The first token of a request comes from its prompt's own forward; half a step is lost at its end.
+    length = (tokens - 1.5 * requests) / (steps - 0.5 * requests)
     if not 1 <= length <= _longest(after) or requests * (length - 1) / 2 > _BLUR * length * steps:
         return ()
     return (Reading(length=length, verify_steps=round(steps), source="metrics"),)

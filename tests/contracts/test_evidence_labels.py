@@ -93,6 +93,21 @@ def test_labels_whose_convention_nobody_knows_are_right_in_one_or_wrong():
     assert "boundaries 3, 31, 59" in mixed
 
 
+@pytest.mark.parametrize(
+    ("ids", "numbering"), [((3, 31, N), BOUNDARIES), ((2, 30, N - 1), OUTPUT_IDS), ((3, 31, N), "")]
+)
+def test_the_final_norm_is_not_the_last_layers_output_whatever_the_numbers_are(ids, numbering):
+    document = found((3, 31, N))
+    normed = msgspec.structs.replace(document.states[2], state="final_norm")
+    held = hold(labels(ids, numbering), msgspec.structs.replace(document, states=(*document.states[:2], normed)))
+    assert held.agreed == ""
+    first, *_, why = held.contradictions
+    assert "recorded #2" in first
+    assert first.endswith(f"it is final norm (after boundary {N})")
+    assert "after the final norm, as hidden_states[-1] is" in why
+    assert hold(labels(ids, numbering), document).agreed  # the stream itself is what the numbers name
+
+
 def test_unknown_states_contradict_nothing_and_confirm_nothing():
     held = hold(labels((2, 9, 58), OUTPUT_IDS), found((3, 31, 59), unknown=(1,)))
     assert (held.contradictions, held.agreed) == ((), "")

@@ -218,7 +218,7 @@ def test_a_state_that_another_boundary_has_too_is_no_fingerprint():
 
 
 def test_states_that_are_not_one_per_tap_are_told_one_by_one(captures, fingerprints):
-    one, two = resemblances(fingerprints["float32"], states(captures["bfloat16"], (3, 6)))
+    one, two = resemblances(fingerprints["float32"], states(captures["bfloat16"], (3, 6)), captures["bfloat16"].tokens)
     assert [(r.boundary, r.is_it) for r in (one, two)] == [(3, True), (6, True)]
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import functools
+import itertools
 import json
 import os
 import threading
@@ -11,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from drafter_cli import main
+from drafter_cli.engine_request import EngineAddress
 from drafter_cli.values import running_engine
 
 with open(
@@ -326,3 +329,13 @@ def test_what_a_reference_may_be(engine, verify, tmp_path):
     assert verify(of=str(alone))[0] == 7
     alone.write_text("{}")
     assert verify(of=str(alone))[0] == 7
+
+
+def test_an_answer_that_drips_is_not_waited_for(engine, reference, monkeypatch, capsys):
+    engine.as_recorded("right")
+    ticks = itertools.count(0, 21)  # seconds from one look at the clock to the next
+    address = functools.partial(EngineAddress, now=lambda: next(ticks))
+    monkeypatch.setattr(running_engine, "EngineAddress", address)
+    assert main.main(["verify", reference, "--url", engine.url, "--timeout", "10"]) == 6
+    assert "does not answer in time" in capsys.readouterr().err
+    assert main.main(["verify", reference, "--url", engine.url, "--timeout", "1000"]) == 0

@@ -90,3 +90,20 @@ def test_recordings_of_other_tokens_or_without_the_taps_are_refused(verify, capt
     assert (code, found["error"]["expected"]) == (7, "boundaries 3, 5 (outputs of layers 2, 4)")
     code, found = verify(tmp_path / "nothing")
     assert (code, found["error"]["code"]) == (2, "USAGE")
+
+
+@pytest.mark.parametrize("fourth", [Tap(4), Tap(0)])
+def test_one_state_more_is_the_last_one_only_if_it_is(verify, capture, tmp_path, fourth):
+    code, found = verify(sample(tmp_path, capture, [*map(Tap, TAPS), fourth]))
+    assert (code, found["found"]) == (3, "not the same")
+    assert found["reason"] == "there are 4 states per token where the drafter reads 3"
+    assert found["chunks"][3]["boundary"] == fourth.boundary
+
+
+def test_other_tokens_are_said_before_anything_else(verify, capture, tmp_path):
+    tokens = [*TOKENS[1:], 5]
+    path = sample(tmp_path, capture, [Tap(1), Tap(3)], tokens=tokens)
+    code, found = verify(path)
+    assert (code, found["error"]["code"]) == (7, "SAMPLE_INVALID")
+    assert "of other tokens" in found["error"]["message"]
+    assert found["error"]["where"] == path

@@ -82,6 +82,8 @@ def identify_files(paths: Sequence[str], reference: Reference, wanted: Wanted | 
     captures = captures_of(reference, samples)
     found = [_identify(sample, capture, wanted) for sample, capture in zip(samples, captures, strict=True)]
     notes = tuple(dict.fromkeys(note for one in found for note in one.notes))
+    cut = (_cut(sample, capture, reference.limit) for sample, capture in zip(samples, captures, strict=True))
+    notes += tuple(filter(None, cut))
     if more:
         notes = (*notes, f"the first {len(samples)} samples were compared, there are more (--most)")
     return _held(_document(found, captures, notes), samples, wanted)
@@ -105,7 +107,8 @@ def _identify(sample: Sample, capture: Capture, wanted: Wanted) -> _Found:
     feeding = len(states)
     if sample.last is not None:
         states.append(sample.last[:rows])
-    check_states(states, sample.path, tokens=capture.tokens)
+    check_states(states[:feeding], sample.path, tokens=capture.tokens)
+    check_states(states[feeding:], f"{sample.path}: last state", tokens=capture.tokens)  # may be one that feeds fc too
     matches = match_states(states, capture.tokens, capture)
     feeds, last, notes = _apart(sample, matches[:feeding], matches[feeding:], capture.record.layers, wanted)
     record = SampleRecord(
@@ -129,19 +132,18 @@ def _apart(
     wanted: Wanted,
 ) -> tuple[tuple[StateMatch, ...], StateMatch | None, tuple[str, ...]]:
     """The states that feed `fc`, the last state, and what was assumed to tell them apart."""
-    if beside:
-        return feeding, beside[0], _norm_note(sample, beside[0])
+    last, notes = (beside[0], _norm_note(sample, beside[0])) if beside else (None, ())
     inside = feeding[-1]
     if not sample.last_may_be_inside or len(feeding) == 1:
-        return feeding, None, ()
+        return feeding, last, notes
     at_the_end = (tap := tap_of(inside)) is not None and tap.boundary == layers
     if not at_the_end or wanted.last_is_tap:
-        return feeding, None, ()
+        return feeding, last, notes
     note = (
         f"recorded #{inside.number} is taken for the target's last state, which such files hold beside those that feed"
         " fc and do not mark; --last-is-tap says that it feeds fc too"
     )
-    return feeding[:-1], inside, (note,)
+    return feeding[:-1], last or inside, (*notes, note)
 
 
 def _norm_note(sample: Sample, last: StateMatch) -> tuple[str, ...]:
@@ -253,6 +255,14 @@ def _held(document: Identification, samples: Sequence[Sample], wanted: Wanted) -
         contradictions=tuple(text for one in held for text in one.contradictions),
         notes=(*document.notes, *(one.agreed for one in held if one.agreed)),
     )
+
+
+def _cut(sample: Sample, capture: Capture, limit: int) -> str:
+    """That a capture ended, or was of another text, before the sample was compared as far as was asked for."""
+    wanted = min(limit, len(sample.tokens))
+    if len(capture.tokens) == wanted:
+        return ""
+    return f"{_name(sample)}: the first {len(capture.tokens)} of {wanted} tokens were compared, the capture has no more"
 
 
 def _name(sample: Sample) -> str:

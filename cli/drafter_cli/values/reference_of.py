@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: Tokens of a sample that are compared, if no option says it.
 LIMIT = 512
+#: Tokens that a capture and a sample have in common at least, if their texts part: fewer are a greeting, not a text.
+LEAST_COMMON = 16
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 
 #: Which reference is meant, for every command that compares with one.
@@ -154,12 +156,15 @@ def _opened(directory: str, dtype: str, device: str) -> Target:
 
 
 def _recorded(reference: Reference, captures: Sequence[Capture], sample: Sample) -> Capture:
-    """The capture that begins with most of the sample's tokens, and no more of it: a state follows from all before."""
+    """The capture that begins with most of the sample's tokens, and no more of it: a state follows from all before.
+
+    A capture of another text that begins with the same few tokens says nothing of the rows after these.
+    """
     tokens = sample.tokens[: reference.limit]
     common = [_common(capture.tokens, tokens) for capture in captures]
     best = max(range(len(captures)), key=lambda at: common[at])
     length, capture = common[best], captures[best]
-    if not length:
+    if length < min(LEAST_COMMON, len(tokens), len(capture.tokens)):
         raise CaptureError(
             "no capture is of this sample's tokens",
             where=sample.path,

@@ -67,14 +67,15 @@ class RunningEngine:
 
     Args:
         url: Its address, with whatever path a proxy adds.
-        timeout: Seconds without a byte before giving up.
+        timeout: Seconds without a byte before giving up; a whole answer may take twice as long.
 
     Raises:
         UsageError: No address of a server, or a key that would go out unencrypted.
     """
 
     def __init__(self, url: str, *, timeout: float) -> None:
-        self._address = EngineAddress(url, timeout=timeout)
+        # A steady drip is no answer either; twice, as the whole of it comes after the first byte.
+        self._address = EngineAddress(url, timeout=timeout, patience=2 * timeout)
         self.url, self._ask = self._address.url, self._address.ask
 
     def info(self) -> EngineInfo | None:

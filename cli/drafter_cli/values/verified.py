@@ -96,13 +96,33 @@ def recording(drafter: str, fingerprint: FingerprintRecord, path: str, most: flo
     if not os.path.exists(path):
         raise UsageError(f"{path} does not exist", "name a recording of the fingerprint's tokens")
     said = Verification(schema=SCHEMA, drafter=drafter, source=path, found=UNKNOWN)
-    states, tokens = _of_capture(fingerprint, path) or _of_sample(fingerprint, path)
+    states, tokens, spare = _of_capture(fingerprint, path) or _of_sample(fingerprint, path)
     probe = len(fingerprint.tokens)  # what follows the probe in a recording does not change its states
-    return _held(said, fingerprint, [state[:probe] for state in states], tokens[:probe], most)
+    states, tokens = tuple(state[:probe] for state in states), tokens[:probe]
+    try:
+        if spare and _is_last(fingerprint, states[-1], tokens):
+            states = states[:-1]
+        return _held(said, fingerprint, states, tokens, most)
+    except SampleError as error:
+        where = f"{path}: {error.where}" if error.where else path
+        raise type(error)(error.message, where=where, expected=error.expected, actual=error.actual) from None
 
 
-def _of_sample(fingerprint: FingerprintRecord, path: str) -> tuple[tuple[torch.Tensor, ...], torch.Tensor]:
+def _is_last(fingerprint: FingerprintRecord, state: torch.Tensor, tokens: torch.Tensor) -> bool:
+    """Whether a state may be the target's last one, which such recordings hold beside those that feed `fc`.
+
+    Where the fingerprint knows the drafter's own layers alone, it may be, unless it is one of these.
+    """
+    (found,) = resemblances(fingerprint, [state], tokens)
+    if found.is_it:
+        return found.boundary == fingerprint.layers
+    return not fingerprint.landmarks
+
+
+def _of_sample(fingerprint: FingerprintRecord, path: str) -> tuple[tuple[torch.Tensor, ...], torch.Tensor, bool]:
     """States and tokens of the sample that begins with the probe; of the first one, if none does.
+
+    The third says that the last of the states is one more than feed `fc`, and may be the target's last one.
 
     Raises:
         SampleError: It cannot be read.
@@ -118,12 +138,13 @@ def _of_sample(fingerprint: FingerprintRecord, path: str) -> tuple[tuple[torch.T
     if chosen is None:
         raise SampleError("no sample", where=path)
     states = chosen.split(fingerprint.width)
-    if len(states) == len(fingerprint.taps) + 1 and chosen.last_may_be_inside:
-        states = states[:-1]
-    return states, chosen.tokens
+    spare = len(states) == len(fingerprint.taps) + 1 and chosen.last_may_be_inside
+    return states, chosen.tokens, spare
 
 
-def _of_capture(fingerprint: FingerprintRecord, path: str) -> tuple[tuple[torch.Tensor, ...], torch.Tensor] | None:
+def _of_capture(
+    fingerprint: FingerprintRecord, path: str
+) -> tuple[tuple[torch.Tensor, ...], torch.Tensor, bool] | None:
     """The taps' states and tokens of a capture file; None if it is another kind of file.
 
     Raises:
@@ -140,7 +161,7 @@ def _of_capture(fingerprint: FingerprintRecord, path: str) -> tuple[tuple[torch.
     absent = [tap for tap in taps if tap not in capture.states]
     if absent:
         raise CaptureError("the capture lacks states of the fingerprint", where=path, expected=describe_taps(absent))
-    return tuple(capture.states[tap] for tap in taps), capture.tokens
+    return tuple(capture.states[tap] for tap in taps), capture.tokens, False
 
 
 def _is_capture(path: str) -> bool:
@@ -163,7 +184,7 @@ def _held(
     wanted = len(fingerprint.taps)
     if len(states) != wanted:
         reason = f"there are {len(states)} states per token where the drafter reads {wanted}"
-        chunks = resemblances(fingerprint, states)
+        chunks = resemblances(fingerprint, states, tokens)
         return msgspec.structs.replace(said, found=DIFFERENT, chunks=chunks, reason=reason)
     taps = compare(fingerprint, states, tokens, most=most)
     found, reason = verdict(taps), reason_of(taps)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from drafter_contracts.evidence.documents import TRANSFORMED, UNKNOWN, Identification, StateMatch
-from drafter_contracts.layout import Tap, describe_taps
+from drafter_contracts.layout import FINAL_NORM, Tap, describe_taps
 
 BOUNDARIES, OUTPUT_IDS = "boundaries", "output ids"
 #: What is added to a number of each convention to get its boundary.
@@ -95,13 +95,25 @@ def explanation(ids: tuple[int, ...], taps: tuple[Tap | None, ...]) -> str:
     if all(tap is not None for tap in taps):
         found = sorted(tap.boundary for tap in taps if tap is not None)
         for name, shift in ((OUTPUT_IDS, 1), (BOUNDARIES, 0)):
-            if sorted(number + shift for number in ids) == found:
+            if sorted(number + shift for number in ids) == found and _raw(taps) == taps:
                 return f"the numbers are {name} of the same layers in another order"
+    if _raw(taps) != taps and (why := explanation(ids, _raw(taps))):
+        return f"{why}, and the last layer's output was taken after the final norm, as hidden_states[-1] is"
     return ""
 
 
 def _agree(boundaries: tuple[int, ...], taps: tuple[Tap | None, ...]) -> bool:
-    return all(tap is None or tap.boundary == boundary for boundary, tap in zip(boundaries, taps, strict=True))
+    return all(tap is None or _is(tap, boundary) for boundary, tap in zip(boundaries, taps, strict=True))
+
+
+def _is(tap: Tap, boundary: int) -> bool:
+    """A number names the stream between layers: the state after the final norm is not it, though it lies there too."""
+    return tap.boundary == boundary and tap.state != FINAL_NORM
+
+
+def _raw(taps: tuple[Tap | None, ...]) -> tuple[Tap | None, ...]:
+    """The stream where a state was taken after the final norm."""
+    return tuple(Tap(tap.boundary) if tap is not None and tap.state == FINAL_NORM else tap for tap in taps)
 
 
 def _differences(labels: Labels, taps: tuple[Tap | None, ...], document: Identification) -> tuple[str, ...]:
@@ -109,7 +121,7 @@ def _differences(labels: Labels, taps: tuple[Tap | None, ...], document: Identif
     for number, (written, match, tap) in enumerate(zip(labels.ids, document.states, taps, strict=True)):
         readings = [labels.numbering] if labels.numbering else list(SHIFTS)
         claimed = [written + SHIFTS[one] for one in readings]
-        if tap is None or tap.boundary in claimed:
+        if tap is None or any(_is(tap, boundary) for boundary in claimed):
             continue
         words = " or ".join(_named(boundary) for boundary in claimed)
         turned = f", in another basis ({match.map})" if match.found == TRANSFORMED else ""

@@ -119,17 +119,21 @@ def compare(
     )
 
 
-def resemblances(fingerprint: FingerprintRecord, states: Sequence[torch.Tensor]) -> tuple[Resemblance, ...]:
+def resemblances(
+    fingerprint: FingerprintRecord, states: Sequence[torch.Tensor], tokens: torch.Tensor | Sequence[int]
+) -> tuple[Resemblance, ...]:
     """What each of some states resembles, where they are not one per tap.
 
     Args:
         fingerprint: The record.
         states: [R, H] each; the last row is the last token of the probe.
+        tokens: The R tokens that they are of.
 
     Raises:
         SampleError: See `compare`.
         DegenerateSampleError: See `compare`.
     """
+    _first_row(fingerprint, tokens)
     landmarks = Landmarks(fingerprint)
     where = "state {} of those given"
     for number, given in enumerate(states):

@@ -51,7 +51,7 @@ def prepare(capture: Capture, max_shift: int) -> Reference:
         max_shift: Rows that a sample may be shifted by.
 
     Raises:
-        CaptureError: No states, or states of another shape than the capture says.
+        CaptureError: No states, states of another shape than the capture says, or rows that are none.
     """
     taps, width = capture.taps(), capture.record.hidden_size
     wrong = [
@@ -70,6 +70,7 @@ def prepare(capture: Capture, max_shift: int) -> Reference:
     norms, small = [], []
     for tap in taps:
         norm, projected = rows.project(capture.states[tap], signs, rows.ESTIMATED_ROWS + max_shift)
+        _check_rows(tap, norm, capture)
         norms.append(norm)
         small.append(projected)
     middle = capture.states[taps[len(taps) // 2]]
@@ -81,3 +82,15 @@ def prepare(capture: Capture, max_shift: int) -> Reference:
         made=arithmetic(middle, capture.record.dtype),
         signs=signs,
     )
+
+
+def _check_rows(tap: Tap, norms: torch.Tensor, capture: Capture) -> None:
+    """Nothing can be held against a row that is not finite, or of zeros: only an embedding may have one of these."""
+    wrong = ~torch.isfinite(norms) | ((norms == 0) if tap.boundary else torch.zeros_like(norms, dtype=torch.bool))
+    if bool(wrong.any()):
+        raise CaptureError(
+            f"the reference's {tap.label()} holds rows that are no states",
+            where=capture.record.model or "reference",
+            expected="finite rows that are not zero",
+            actual=f"{int(wrong.sum())} of {len(wrong)} rows are, first row {int(wrong.to(torch.int8).argmax())}",
+        )

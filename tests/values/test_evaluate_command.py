@@ -267,6 +267,27 @@ def test_only_masked_rows_and_enough_of_them(told, trained, dumps, captures):
     assert "holds no loss mask" in error
 
 
+def test_the_same_text_again_is_no_further_evidence(told, trained, dumps):
+    folder = dumps / "true"
+    samples = [folder / f"data_{number}.safetensors" for number in (0, 1, 0, 0)]
+    _, out, _ = told(
+        trained.drafter, *samples, dumps / "labelled" / "data_1.safetensors", "--target", trained.target, "--json"
+    )
+    document = decode(out.encode(), where="stdout")
+    assert document.rows == 2 * (len(trained.text) - 3)
+    assert [sample.name for sample in document.samples] == ["data_0.safetensors", "data_1.safetensors"]
+    (note,) = [note for note in document.notes if "not counted again" in note]
+    assert note.endswith(": data_0.safetensors and 2 more")
+
+
+def test_samples_without_a_row_to_draft_from(told, trained, dumps):
+    arguments = (trained.drafter, dumps / "true", "--target", trained.target)
+    code, _, error = told(*arguments, "--limit", 3)
+    assert code == 7
+    assert "too few tokens to draft from (expected more than 3 tokens" in error
+    assert told(*arguments, "--limit", 4)[0] == 5
+
+
 def test_the_samples_mask_is_used(told, trained, captures):
     from drafter_contracts.values.records import SPECULATORS_V1
 

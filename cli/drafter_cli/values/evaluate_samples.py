@@ -51,6 +51,8 @@ class Source:
     notes: list[str] = field(default_factory=list)
     _digests: dict[str, str] = field(default_factory=dict)
     _opened: tuple[Capture, ...] = ()
+    _texts: set[tuple[int, ...]] = field(default_factory=set)
+    _again: list[str] = field(default_factory=list)
 
     def passages(self) -> Iterator[Passage]:
         """Read them.
@@ -69,9 +71,27 @@ class Source:
                 if rows >= self.enough:
                     self.notes.append(f"{rows} rows are enough (--rows): further samples were not looked at")
                     return
+                if self._is_again(sample):
+                    continue
                 passage = self._passage(sample)
                 rows += int(passage.counted(self.steps).sum())
                 yield passage
+
+    def _is_again(self, sample: Sample) -> bool:
+        """Whether its tokens were drafted in already: twice the same rows are no more evidence than once."""
+        text = tuple(sample.tokens[: self.reference.limit].tolist())
+        if text not in self._texts:
+            self._texts.add(text)
+            return False
+        if self._again:
+            self.notes.pop(self.notes.index(self._said_again()))
+        self._again.append(_name(sample))
+        self.notes.append(self._said_again())
+        return True
+
+    def _said_again(self) -> str:
+        more = f" and {len(self._again) - 1} more" if len(self._again) > 1 else ""
+        return f"samples that hold the tokens of another one are not counted again: {self._again[0]}{more}"
 
     def _passage(self, sample: Sample) -> Passage:
         from drafter_contracts.values.acceptance import Passage
@@ -115,9 +135,8 @@ class Source:
 
         if sample.path not in self._digests:
             self._digests[sample.path] = file_sha256(sample.path)
-        name = os.path.basename(sample.path.rstrip(os.sep))
         return SampleRecord(
-            name=f"{name}#{sample.entry}" if sample.entry else name,
+            name=_name(sample),
             sha256=self._digests[sample.path],
             format=sample.format,
             tokens=len(sample.tokens),
@@ -126,3 +145,8 @@ class Source:
             labels=sample.labels,
             label_source=sample.label_source,
         )
+
+
+def _name(sample: Sample) -> str:
+    name = os.path.basename(sample.path.rstrip(os.sep))
+    return f"{name}#{sample.entry}" if sample.entry else name

@@ -132,5 +132,9 @@ def check_taps(drafter: Drafts, layouts: Iterable[tuple[str, CaptureLayout]]) ->
 
 
 def too_short(steps: int) -> SampleError:
-    """The error for passages that are all too short."""
-    return SampleError("too few tokens to draft from", expected=f"more than {steps + 1} tokens", actual="fewer")
+    """The error for passages of which no row counts."""
+    return SampleError(
+        "too few tokens to draft from",
+        expected=f"more than {steps} tokens, and {steps} in a row that the mask includes where masks count",
+        actual="no such row in any sample",
+    )

@@ -45,11 +45,7 @@ def judge(measured: Measurement) -> Judgement:
     compared = [*others, *([] if measured.recorded is None else [measured.recorded])]
     errors = needed_errors(measured.blocks, max(len(compared), 1))
     if not any(_drafts(score, measured.chance, errors) for score in (first, *compared)):
-        most = max(score.length for score in (first, *compared))
-        reason = (
-            f"the drafter is never accepted under any layout tried: {most:.2f} tokens per step at most, as by chance"
-        )
-        return Judgement(verdict="unknown", reason=f"{reason}; {_NEVER}", notes=notes)
+        return Judgement(verdict="unknown", reason=_by_chance(measured, (first, *compared)), notes=notes)
     better = [one for one in compared if _ahead(one, errors) and _drafts(one, measured.chance, errors)]
     named = [one for one in better if one.name != AS_RECORDED]
     if named:
@@ -61,6 +57,19 @@ def judge(measured: Measurement) -> Judgement:
         )
         return Judgement(verdict="unknown", reason=reason, notes=notes)
     return _stated(measured, others, errors, notes)
+
+
+def _by_chance(measured: Measurement, scores: tuple[LayoutScore, ...]) -> str:
+    """No layout lets the drafter do better than chance; or there are too few rows to see it."""
+    most = max(scores, key=lambda score: score.length - measured.chance[score.name])
+    chance = measured.chance[most.name]
+    if most.length - chance > RELEVANT:
+        return (
+            f"{measured.rows} rows do not tell from chance whether the drafter is accepted at all: {most.length:.2f}"
+            f" tokens per step at most, {chance:.2f} by chance; more tokens do, or else {_NEVER}"
+        )
+    reason = f"the drafter is never accepted under any layout tried: {most.length:.2f} tokens per step at most"
+    return f"{reason}, as by chance; {_NEVER}"
 
 
 _NEVER = "drafters identify compares the states themselves, and --layouts tries others"

@@ -83,8 +83,9 @@ class EngineAddress:
         begun = self._now()
         try:
             connection.request(method, self._path + path, body, headers)
-            response = connection.getresponse()
-            data = response.read(most + 1) if self._patience is None else self._read(response, most, begun)
+            with connection.getresponse() as response:
+                status = response.status
+                data = response.read(most + 1) if self._patience is None else self._read(response, most, begun)
         except (OSError, http.client.HTTPException, ValueError) as error:
             said = "it does not answer in time" if isinstance(error, TimeoutError) else str(error) or repr(error)
             raise UnreachableError(f"the engine {self.url} cannot be reached: {said}", "does it run?") from None
@@ -92,9 +93,9 @@ class EngineAddress:
             connection.close()
         if len(data) > most:
             raise UnreachableError(f"{self.url}{path} answers with more than {most} bytes", "is that URL an engine's?")
-        if response.status in (http.client.UNAUTHORIZED, http.client.FORBIDDEN):
-            raise UsageError(f"{self.url}{path} answers {response.status}", f"set {KEY} to the engine's key")
-        return response.status, data
+        if status in (http.client.UNAUTHORIZED, http.client.FORBIDDEN):
+            raise UsageError(f"{self.url}{path} answers {status}", f"set {KEY} to the engine's key")
+        return status, data
 
     def _read(self, response: http.client.HTTPResponse, most: int, begun: float) -> bytes:
         """The body, up to one byte more than it may have.

@@ -84,7 +84,7 @@ class EngineClient:
         return read_metrics(body.decode(errors="replace"), where=f"{self.url}/metrics")
 
     def _vllm(self) -> EngineState:
-        """vLLM tells its version and models, and no arguments."""
+        """Its version and model: vLLM tells no arguments."""
         version = self._document("/version")
         release = version.get("version") if version else None
         if not isinstance(release, str):

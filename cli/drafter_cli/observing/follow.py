@@ -23,8 +23,8 @@ STANDARD_INPUT = "-"
 class Follower:
     """Whole lines of a log, as they come. Nothing here waits.
 
-    A line counts when its end is there: half a number is no number. After a rotation by rename, the rest of the old file
-    is read before the new one, from its beginning; after a truncation, the file is read from its beginning again.
+    A line counts when its end is there: half a number is no number. After a rotation by rename, the rest of the old
+    file is read before the new one, that from its beginning; after a truncation, the file from its beginning again.
 
     Args:
         path: A file, which need not be there yet, a named pipe, or "-" for standard input.

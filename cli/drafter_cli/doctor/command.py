@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from drafter_cli.doctor.seen import Seen
     from drafter_cli.observing.engine import EngineClient
     from drafter_contracts.acceptance.causes import Open
-    from drafter_contracts.manifest_records import Acceptance
+    from drafter_contracts.acceptance.promises import Promise
 
-#: Seconds between two looks at the counters.
-_SECONDS = 10.0
+#: Most seconds for which counters are looked at: they stop to be when the verdict on them is there.
+_SECONDS = 60.0
 
 COMMANDS = {
     "doctor": Command(
@@ -43,7 +43,7 @@ COMMANDS = {
         options=(
             Option("--url", "the running engine", "URL"),
             Option("--log", "its log, - for standard input; alone (then -- LAUNCH...) or beside --url", "FILE"),
-            Option("--seconds", f"between two looks at its counters; default: {_SECONDS:g}, 0 for none", "SECONDS"),
+            Option("--seconds", f"to look at its counters at most; default: {_SECONDS:g}, 0 for none", "SECONDS"),
             Option("--engine", "the release or installation, if it is other than the engine says", "RELEASE|PATH"),
             Option("--target", "directory or Hub id of the target; default: the engine's model path", "PATH"),
             Option("--manifest", "the drafter's manifest; default: the one beside its weights", "FILE"),
@@ -106,21 +106,25 @@ def _patient(parsed: Parsed) -> Patient:
 
 
 def _by_url(
-    parsed: Parsed, asked: Request, seconds: float, promises: tuple[Acceptance, ...], left_open: tuple[Open, ...]
+    parsed: Parsed, asked: Request, seconds: float, promises: tuple[Promise, ...], left_open: tuple[Open, ...]
 ) -> Patient:
-    from drafter_cli.doctor.examine import Patient
+    from drafter_cli.doctor.examine import Patient, promises_of
     from drafter_cli.doctor.running import of_state
-    from drafter_cli.doctor.seen import of_engine
+    from drafter_cli.doctor.seen import is_settled, of_engine
     from drafter_cli.observing.engine import EngineClient
 
     client = EngineClient(parsed.value("--url"))
     state = client.state()
-    seen = _read_log(parsed) if parsed.has("--log") else of_engine(client, state, seconds, time.sleep)
     running = of_state(state, asked, _environment(client))
+    if parsed.has("--log"):
+        seen = _read_log(parsed)
+    else:
+        known = (*promises_of(running), *promises)
+        seen = of_engine(client, state, seconds, time.sleep, lambda readings: is_settled(readings, state, known))
     return Patient(client.url, running, state, seen, client.url, promises, _digests(parsed), left_open)
 
 
-def _by_log(parsed: Parsed, asked: Request, promises: tuple[Acceptance, ...], left_open: tuple[Open, ...]) -> Patient:
+def _by_log(parsed: Parsed, asked: Request, promises: tuple[Promise, ...], left_open: tuple[Open, ...]) -> Patient:
     from msgspec.structs import replace
 
     from drafter_cli.doctor.examine import Patient
@@ -168,7 +172,7 @@ def _environment(client: EngineClient) -> dict[str, str] | None:
     return merged or None
 
 
-def _drafter(parsed: Parsed) -> tuple[Request, tuple[Acceptance, ...], tuple[Open, ...]]:
+def _drafter(parsed: Parsed) -> tuple[Request, tuple[Promise, ...], tuple[Open, ...]]:
     """What is asked of the gate, promises attached to a stored version, and what of these could not be read.
 
     Raises:

@@ -8,15 +8,15 @@ from drafter_cli.doctor import files, states
 from drafter_cli.doctor.checking import Contract, check_running, contract_of
 from drafter_cli.doctor.seen import Seen, judged
 from drafter_contracts.acceptance import causes_of_check, causes_of_engine
-from drafter_contracts.acceptance.causes import Cause, Diagnosis, Open, conclude
+from drafter_contracts.acceptance.causes import STATES, Cause, Diagnosis, Open, conclude
 from drafter_contracts.acceptance.records import TOO_LITTLE, EngineState
 from drafter_contracts.errors import ContractsError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from drafter_cli.doctor.running import Running
+    from drafter_contracts.acceptance.promises import Promise
     from drafter_contracts.acceptance.records import Judgement
-    from drafter_contracts.manifest_records import Acceptance
     from drafter_contracts.serving.launch import Speculation
     from drafter_contracts.situation import Situation
     from drafter_contracts.verdict import Verdict
@@ -41,7 +41,7 @@ class Patient(msgspec.Struct, frozen=True):
     state: EngineState
     seen: Seen
     url: str = ""
-    promises: tuple[Acceptance, ...] = ()
+    promises: tuple[Promise, ...] = ()
     digests: str = ""
     open: tuple[Open, ...] = ()
 
@@ -75,10 +75,10 @@ def examine(patient: Patient) -> Diagnosis:
     contract = contract_of(running)
     verdict, situation = check_running(running, contract)
     stated = running.stated if running.is_up else situation.serving.speculation
-    promises = (*(contract.manifest.acceptance if contract.manifest is not None else ()), *patient.promises)
+    promises = patient.promises or promises_of(running, contract)
     judgement = judged(patient.seen, state, promises)
     _check(notes, running, verdict, state)
-    _engine(notes, patient, contract, situation, stated)
+    _engine(notes, patient, contract, situation, _Stated(stated, promises))
     _acceptance(notes, judgement, patient, promises)
     notes.add(files.compare(contract, patient.digests))
     if patient.url:
@@ -98,6 +98,19 @@ def examine(patient: Patient) -> Diagnosis:
         acceptance=judgement,
         context=context,
     )
+
+
+def promises_of(running: Running, contract: Contract | None = None) -> tuple[Promise, ...]:
+    """What the drafter's manifest promises.
+
+    Args:
+        running: The launch.
+        contract: The drafter's record, where it has been found already.
+    """
+    from drafter_contracts.acceptance.promises import Promise
+
+    manifest = (contract or contract_of(running)).manifest
+    return tuple(Promise(acceptance=one, where="manifest") for one in (manifest.acceptance if manifest else ()))
 
 
 def _check(notes: _Notes, running: Running, verdict: Verdict, state: EngineState) -> None:
@@ -123,6 +136,16 @@ def _check(notes: _Notes, running: Running, verdict: Verdict, state: EngineState
     )
     for one in every:
         notes.add(one)
+    crashes = [one.code for one in found if one.code in causes_of_check.CRASHES] if running.is_up else []
+    if crashes:
+        notes.add(
+            Open(
+                what="whether these files and this release are what runs",
+                why=f"an engine launched so does not start ({', '.join(crashes)}), and this one runs",
+                settle="run this beside the engine, with --engine PATH of its own installation",
+                decides=True,
+            )
+        )
     if running.left:
         names = ", ".join(running.left)
         why = f"{running.engine.name} has no option that gives its values of {names}"
@@ -131,11 +154,16 @@ def _check(notes: _Notes, running: Running, verdict: Verdict, state: EngineState
         )
 
 
-def _engine(
-    notes: _Notes, patient: Patient, contract: Contract, situation: Situation, stated: Speculation | None
-) -> None:
+class _Stated(msgspec.Struct, frozen=True):
+    """What was asked for, and what was promised."""
+
+    speculation: Speculation | None
+    promises: tuple[Promise, ...]
+
+
+def _engine(notes: _Notes, patient: Patient, contract: Contract, situation: Situation, asked: _Stated) -> None:
     """What the engine says of itself."""
-    state = patient.state
+    state, stated = patient.state, asked.speculation
     causes = [causes_of_engine.simulated(state)]
     if state.arguments.get("aux_hidden_state_capture"):
         notes.add(causes_of_engine.returns_states())
@@ -146,7 +174,7 @@ def _engine(
             notes.add(f"speculation is on: {state.arguments['speculative_algorithm']}")
     if stated is not None:
         causes.append(causes_of_engine.changed(state, stated))
-    promised = _promised_target(patient, contract)
+    promised = _promised_target(asked.promises)
     different = causes_of_engine.other_target(state, contract.manifest, promised, situation.target)
     for one in (*causes, *different, *causes_of_engine.served_otherwise(state)):
         notes.add(one)
@@ -154,11 +182,10 @@ def _engine(
         notes.add(what)
 
 
-def _promised_target(patient: Patient, contract: Contract) -> dict[str, str]:
+def _promised_target(promises: tuple[Promise, ...]) -> dict[str, str]:
     """What the promises say of their target: the first that states each."""
-    own = contract.manifest.acceptance if contract.manifest is not None else ()
     found: dict[str, str] = {}
-    for one in (*patient.promises, *own):
+    for one in (promise.acceptance for promise in promises):
         for name, value in (
             ("revision", one.target_revision),
             ("dtype", one.target_dtype),
@@ -169,7 +196,7 @@ def _promised_target(patient: Patient, contract: Contract) -> dict[str, str]:
     return found
 
 
-def _acceptance(notes: _Notes, judgement: Judgement | None, patient: Patient, promises: tuple[Acceptance, ...]) -> None:
+def _acceptance(notes: _Notes, judgement: Judgement | None, patient: Patient, promises: tuple[Promise, ...]) -> None:
     for one in causes_of_engine.conditions(judgement):
         notes.add(one)
     if judgement is None:
@@ -195,7 +222,7 @@ def _states(patient: Patient, contract: Contract, situation: Situation) -> Cause
         return states.compare(patient.state, contract, patient.url, name)
     except ContractsError as error:
         settle = f"drafters verify {name} --url {patient.url}"
-        return Open(what=states.WHAT, why=error.diagnostics(), settle=settle)
+        return Open(what=STATES, why=error.diagnostics(), settle=settle)
 
 
 def _context(patient: Patient, contract: Contract, verdict: Verdict) -> dict[str, str]:

@@ -10,9 +10,10 @@ from drafter_contracts.acceptance.records import Reading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from drafter_cli.observing.engine import EngineClient
+    from drafter_contracts.acceptance.promises import Promise
     from drafter_contracts.acceptance.records import EngineState, Judgement
     from drafter_contracts.manifest_records import Acceptance
 
@@ -21,6 +22,8 @@ WHAT = "acceptance"
 #: Chance that a verdict on acceptance is ever wrong.
 ALPHA = 0.01
 _MOST_CAUSES = 50
+#: Seconds between two looks at the counters.
+_EVERY = 1.0
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -41,33 +44,53 @@ class Seen(msgspec.Struct, frozen=True):
     open: tuple[Open, ...] = ()
 
 
-def of_engine(client: EngineClient, state: EngineState, seconds: float, sleep: Callable[[float], None]) -> Seen:
-    """Two looks at the counters, some seconds apart; else the engine's own mean since its start.
+def of_engine(
+    client: EngineClient,
+    state: EngineState,
+    seconds: float,
+    sleep: Callable[[float], None],
+    settled: Callable[[tuple[Reading, ...]], bool],
+) -> Seen:
+    """The counters, every second for a while; else the engine's own mean since its start.
+
+    Args:
+        client: The engine.
+        state: What it says of itself.
+        seconds: For how long to look.
+        sleep: Waits so many seconds.
+        settled: Whether these readings are enough.
 
     Raises:
         UnreachableError: It stopped to answer.
         ContractsError: Counters that are none.
     """
-    from drafter_contracts.acceptance.exposition import difference
+    from drafter_contracts.acceptance.exposition import difference, restarted
 
     before = client.metrics()
     readings: tuple[Reading, ...] = ()
-    told = ""
-    if before is not None and seconds > 0:
-        sleep(seconds)
+    told = "/metrics"
+    looks = int(seconds / _EVERY) if before is not None and before.tells_acceptance else 0
+    for _ in range(looks):
+        sleep(_EVERY)
         after = client.metrics()
-        readings = difference(before, after) if after is not None else ()
-        told = f"/metrics, {seconds:g} seconds apart"
+        if before is None or after is None:
+            break
+        if again := restarted(before, after):
+            readings, told = (), f"/metrics since the engine was started again ({again})"
+        readings += difference(before, after)
+        before = after
+        if settled(readings):
+            break
     own = tuple(
-        Reading(length=length, rank=str(rank), source="server info")
+        Reading(length=length, rank=str(rank) if len(state.lengths) > 1 else "", source="server info")
         for rank, length in enumerate(state.lengths)
-        if length is not None and length >= 1
+        if length is not None
     )
-    if not readings and own:
-        return Seen(own, told="the engine's own mean since its start")
     if readings:
-        return Seen(readings, told=told)
-    why = "it has no /metrics" if before is None else "no verify step was counted meanwhile"
+        return Seen(readings, told=f"{told}, {len(readings)} looks in which something was verified")
+    if own:
+        return Seen(own, told="the engine's own mean since its start, of how many steps it does not say")
+    why = f"no verify step was counted in {seconds:g} s" if looks else "it tells no counters"
     return Seen(open=(_nothing(f"{why}, and it tells no mean of its own"),))
 
 
@@ -109,10 +132,18 @@ def _nothing(why: str) -> Open:
     )
 
 
-def judged(seen: Seen, state: EngineState, promises: tuple[Acceptance, ...]) -> Judgement | None:
+def judged(seen: Seen, state: EngineState, promises: Sequence[Promise | Acceptance]) -> Judgement | None:
     """Seen against promised; None where nothing was seen."""
     if not seen.readings:
         return None
     from drafter_contracts.acceptance.judge import judge
 
     return judge(seen.readings, promises, state.conditions, alpha=ALPHA, simulated=state.simulated)
+
+
+def is_settled(readings: tuple[Reading, ...], state: EngineState, promises: Sequence[Promise | Acceptance]) -> bool:
+    """Whether more readings would not change the word."""
+    from drafter_contracts.acceptance.records import TOO_LITTLE
+
+    found = judged(Seen(readings), state, promises)
+    return bool(state.simulated) or (found is not None and found.word != TOO_LITTLE)

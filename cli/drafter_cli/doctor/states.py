@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 
-from drafter_contracts.acceptance.causes import PROVED, Cause, Open
+from drafter_contracts.acceptance.causes import PROVED, STATES, Cause, Open
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from drafter_cli.doctor.checking import Contract
     from drafter_contracts.acceptance.records import EngineState
 
-WHAT = "the states fed, by their numbers"
 _FLAG = "--enable-return-aux-hidden-states"
 _TIMEOUT = 120.0
 
@@ -35,7 +34,7 @@ def compare(state: EngineState, contract: Contract, url: str, name: str) -> Caus
     manifest = contract.manifest
     if manifest is None or manifest.state_fingerprint is None:
         return Open(
-            what=WHAT,
+            what=STATES,
             why="the drafter's record has no fingerprint of states",
             settle="drafters fingerprint DRAFTER_DIR --target PATH, then publish it as another version",
         )
@@ -43,13 +42,13 @@ def compare(state: EngineState, contract: Contract, url: str, name: str) -> Caus
     returns = arguments.get("aux_hidden_state_capture") or arguments.get("return_hidden_states_mode") == "full"
     if state.engine != "sglang" or not (returns or arguments.get("enable_return_hidden_states")):
         return Open(
-            what=WHAT,
+            what=STATES,
             why="this engine was not started so that it returns them",
             settle=f"start a canary with {_FLAG} (from SGLang 0.5.23); drafters verify {name} --url URL says the ids",
         )
     if importlib.util.find_spec("torch") is None:
         return Open(
-            what=WHAT,
+            what=STATES,
             why="torch is not installed here",
             settle="pip install 'drafter-registry[values]', then try again",
         )
@@ -59,7 +58,7 @@ def compare(state: EngineState, contract: Contract, url: str, name: str) -> Caus
     if found.found == "same":
         return f"the states of {len(found.taps)} taps by their numbers (drafters verify)"
     if found.found == "unknown":
-        return Open(what=WHAT, why=found.reason, settle=found.settle or f"drafters verify {name} --url {url}")
+        return Open(what=STATES, why=found.reason, settle=found.settle or f"drafters verify {name} --url {url}")
     return Cause(
         code="STATES_DIFFER",
         message=f"the engine feeds other states than the drafter was fingerprinted with: {found.reason}",

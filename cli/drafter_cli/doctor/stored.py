@@ -11,12 +11,13 @@ from drafter_contracts.acceptance.causes import Open
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from drafter_cli.client.backend import Backend
     from drafter_cli.commandline import Parsed
     from drafter_cli.gate_options import Request
-    from drafter_contracts.manifest_records import Acceptance
+    from drafter_contracts.acceptance.promises import Promise
 
 
-def stored(parsed: Parsed, asked: Request) -> tuple[Request, tuple[Acceptance, ...], tuple[Open, ...]]:
+def stored(parsed: Parsed, asked: Request) -> tuple[Request, tuple[Promise, ...], tuple[Open, ...]]:
     """The version by its reference.
 
     Args:
@@ -44,7 +45,7 @@ def stored(parsed: Parsed, asked: Request) -> tuple[Request, tuple[Acceptance, .
         with closing(connect(parsed)) as backend:
             shown = backend.show(reference)
             directory = fetch(backend, reference, shown.summary.name, shown.summary.digest, shown.manifest)
-            attached = tuple(one.acceptance for one in backend.acceptances(reference))
+            attached = _promises(backend, reference)
     except (UsageError, RegistryError) as error:
         if not unreachable(error):
             raise
@@ -56,3 +57,9 @@ def stored(parsed: Parsed, asked: Request) -> tuple[Request, tuple[Acceptance, .
         )
         return replace(asked, drafter=found.directory, called=reference), (), (left,)
     return replace(asked, drafter=directory, called=reference), attached, ()
+
+
+def _promises(backend: Backend, reference: str) -> tuple[Promise, ...]:
+    from drafter_cli.observing.promised import stored as stored_promises
+
+    return stored_promises(backend, reference).promises

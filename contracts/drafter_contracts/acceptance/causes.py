@@ -28,6 +28,8 @@ Word = Literal["nothing wrong found", "cause found", "cannot be told"]
 
 #: The cause that is named where acceptance is bad and everything that could be looked at is right.
 UNEXPLAINED = "UNEXPLAINED"
+#: What is looked at by values: the last word on layers, where it can be had.
+STATES = "the states fed, by their numbers"
 #: Acceptance is other than promised, or none at all.
 BAD = (DEGRADED, COLLAPSED)
 #: Beginnings of codes, in the order in which their causes explain a bad acceptance best.
@@ -158,7 +160,7 @@ def conclude(
 
 
 def _unexplained(judgement: Judgement | None, left_open: Sequence[Open]) -> Cause:
-    settle = next((one.settle for one in left_open if one.settle), "")
+    settle = next((one.settle for one in left_open if one.what == STATES), "")
     return Cause(
         code=UNEXPLAINED,
         message="acceptance is bad, and everything that could be looked at is right",

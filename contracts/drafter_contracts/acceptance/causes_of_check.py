@@ -18,6 +18,8 @@ CRASHES = frozenset({
 })  # fmt: skip
 #: Warnings about a thing that certainly is so, and not about a doubt.
 CERTAIN = frozenset({"SIMULATED_ACCEPTANCE", "SPECULATION_ADJUSTED", "TARGET_TOKENIZER", "ADVISORY", "COPIED_K"})
+#: Notes that say nothing against a launch, and may be why its acceptance is bad.
+EXPLAINING = frozenset({"TRAINED_BLOCK"})
 #: Said by the doctor itself, of the engine and not of a launch.
 _OWN = frozenset({"NO_SPECULATION"})
 #: What the rules of a family look at, for the list of what was found right.
@@ -52,7 +54,11 @@ def causes_of(verdict: Verdict, *, running: bool) -> tuple[Cause, ...]:
         verdict: Of the check on what runs.
         running: Whether the engine is known to be up.
     """
-    found = (one for one in verdict.findings if one.severity not in (NOTE, UNKNOWN) and one.code not in _OWN)
+    found = (
+        one
+        for one in verdict.findings
+        if one.code not in _OWN and one.severity != UNKNOWN and (one.severity != NOTE or one.code in EXPLAINING)
+    )
     return tuple(_cause(one, running=running) for one in found)
 
 

@@ -101,6 +101,7 @@ def _held(promise: Promise, conditions: Conditions) -> tuple[Promised, tuple[obj
     ]
     words = [word for _, word in differences if word]
     if teacher_forced:
+        words = [word for word in words if not word.startswith(("engine: ", "release: "))]
         words.insert(0, "teacher-forced on recorded states, no engine ran: an estimate")
     if note:
         words.insert(0, note)

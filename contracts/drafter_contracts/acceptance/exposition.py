@@ -123,8 +123,10 @@ def _name_end(line: str) -> int:
 
 def _add(line: str, samples: dict[str, dict[Labels, float]]) -> str:
     """Add the sample of one line; what is wrong with it, or ""."""
-    from prometheus_client.parser import text_string_to_metric_families
-
+    try:
+        from prometheus_client.parser import text_string_to_metric_families
+    except ImportError:
+        return "prometheus-client is not installed (pip install 'drafter-registry[client]')"
     if len(line) > limits.metrics_line_max_characters:
         return f"longer than {limits.metrics_line_max_characters} characters"
     try:

@@ -129,3 +129,13 @@ def test_the_final_norm_is_not_the_last_layers_output_that_was_stated(captured, 
     assert "it is final norm" in found["contradictions"][0]
     path = dump(tmp_path, captured, (2, 3, LAYERS))
     assert identify(captured, path, "--boundaries", f"2,3,{LAYERS}")[0] == 0
+
+
+def test_a_sample_is_not_overwritten_by_what_is_told_of_it(captured, identify, tmp_path):
+    path = dump(tmp_path, captured)
+    with open(path, "rb") as file:
+        before = file.read()
+    code, found = identify(captured, path, "-o", path)
+    assert (code, found["error"]["code"]) == (2, "USAGE")
+    with open(path, "rb") as file:
+        assert file.read() == before

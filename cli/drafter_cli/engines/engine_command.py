@@ -73,6 +73,8 @@ def _scan(parsed: Parsed) -> None:
     if not output or output == "-":
         write(data.decode())
         return
+    if os.path.exists(output) and not os.path.isfile(output):  # a device would be replaced by a file
+        raise UsageError(f"{output} is no regular file", "name another file: -o FILE")
     partial = f"{output}.part"
     try:
         with open(partial, "wb") as file:

@@ -9,6 +9,7 @@ from drafter_cli.commandline import JSON, Command, Option, Parsed
 from drafter_cli.errors import EXIT_OK, UsageError
 from drafter_cli.terminal import write, write_json
 from drafter_cli.values.need import require_tensors
+from drafter_cli.values.whole_file import check_output
 from drafter_cli.words import plural, size
 
 TYPE_CHECKING = False
@@ -129,6 +130,7 @@ def _output(parsed: Parsed) -> str:
         raise UsageError(f"there is no directory {folder}", "make it, or name another")
     if os.path.lexists(output) and not parsed.has("--force"):
         raise UsageError(f"{output} is there already", "name another file, or add --force to replace it")
+    check_output(output, *(parsed.value(name) for name in _SOURCES if parsed.has(name)))
     return output
 
 

@@ -12,7 +12,7 @@ from drafter_cli.terminal import printable, write, write_json
 from drafter_cli.values.need import require_plots, require_tensors
 from drafter_cli.values.reference_of import OPTIONS as REFERENCE
 from drafter_cli.values.reference_of import reference_of
-from drafter_cli.values.whole_file import replace_file
+from drafter_cli.values.whole_file import check_output, replace_file
 from drafter_cli.words import number
 
 TYPE_CHECKING = False
@@ -74,6 +74,9 @@ def run(command: Command, parsed: Parsed) -> int:  # noqa: ARG001 - every comman
         check_name(parsed.value("--plot"))
     from drafter_cli.values import evaluate_inputs as inputs
 
+    for name in ("--output", "--acceptance", "--plot"):
+        if parsed.has(name):
+            check_output(parsed.value(name), *parsed.words, *parsed.many("--reference"))
     reference = reference_of(parsed)
     model = inputs.model_of(reference, parsed.value("--target-files"))
     drafter = inputs.drafter_of(parsed.word(0), model)

@@ -11,7 +11,7 @@ from drafter_cli.commandline import JSON, Command, Option, Parsed
 from drafter_cli.errors import EXIT_INTEGRITY, EXIT_OK, EXIT_UNKNOWN, UsageError
 from drafter_cli.terminal import printable, write, write_json
 from drafter_cli.values.need import require_tensors
-from drafter_cli.values.whole_file import replace_file
+from drafter_cli.values.whole_file import check_output, replace_file
 from drafter_cli.words import number
 
 TYPE_CHECKING = False
@@ -73,6 +73,8 @@ def run(command: Command, parsed: Parsed) -> int:  # noqa: ARG001 - every comman
     directory = parsed.word(0)
     if not os.path.isdir(directory):
         raise UsageError(f"{directory or 'DRAFTER_DIR'} is no directory", "name the drafter's directory")
+    if parsed.has("--output"):
+        check_output(parsed.value("--output"), parsed.value("--reference"))
     try:
         layout = _layout(parsed, directory)
     except _OpenError as found:

@@ -11,6 +11,7 @@ from drafter_cli.values.identifying import MOST, Wanted, identify_files
 from drafter_cli.values.need import require_plots, require_tensors
 from drafter_cli.values.reference_of import OPTIONS as REFERENCE
 from drafter_cli.values.reference_of import reference_of
+from drafter_cli.values.whole_file import check_output, replace_file
 from drafter_cli.words import number
 from drafter_contracts.evidence.labels import BOUNDARIES, OUTPUT_IDS, Labels
 
@@ -58,6 +59,9 @@ def run(command: Command, parsed: Parsed) -> int:  # noqa: ARG001 - every comman
         from drafter_cli.values.plots import check_name
 
         check_name(parsed.value("--plot"))
+    for name in ("--output", "--plot"):
+        if parsed.has(name):
+            check_output(parsed.value(name), *parsed.words, *parsed.many("--reference"))
     document = identify_files(parsed.words, reference_of(parsed), _wanted(parsed))
     _keep(parsed, document)
     if parsed.has("--json"):
@@ -95,7 +99,6 @@ def _stated(parsed: Parsed) -> tuple[Labels, ...]:
 
 def _keep(parsed: Parsed, document: Identification) -> None:
     if parsed.has("--output"):
-        from drafter_cli.values.whole_file import replace_file
         from drafter_contracts.evidence.documents import encode
 
         replace_file(parsed.value("--output"), encode(document))

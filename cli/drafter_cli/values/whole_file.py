@@ -6,6 +6,35 @@ import os
 
 from drafter_cli.errors import UsageError
 
+_HINT = "name another file: -o FILE"
+
+
+def check_output(path: str, *inputs: str) -> None:
+    """Say before the work what would be in the way of writing its result after it.
+
+    Args:
+        path: The file that will be written.
+        inputs: Files that are read, and must not be lost.
+
+    Raises:
+        UsageError: A directory, a device, one of the inputs, or a file in a folder that is not there or not writable.
+    """
+    if not path or os.path.isdir(path):
+        raise UsageError(f"{path} is a directory" if path else "no name of a file was given", _HINT)
+    _check_kind(path)
+    folder = os.path.dirname(os.path.realpath(path))
+    if not os.path.isdir(folder) or not os.access(folder, os.W_OK | os.X_OK):
+        raise UsageError(f"{path} cannot be written: {folder} is no directory that can be written to", _HINT)
+    for given in inputs:
+        if os.path.exists(path) and os.path.isfile(given) and os.path.samefile(path, given):
+            raise UsageError(f"{path} is what is read, and would be lost", _HINT)
+
+
+def _check_kind(path: str) -> None:
+    """A device or a pipe would be replaced by a file of that name: for everybody, if it is /dev/null."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise UsageError(f"{path} is no regular file", _HINT)
+
 
 def replace_file(path: str, data: bytes) -> None:
     """Write a file: other processes see the old one or the whole new one.
@@ -15,8 +44,10 @@ def replace_file(path: str, data: bytes) -> None:
         data: Its content.
 
     Raises:
-        UsageError: It cannot be written; nothing was changed.
+        UsageError: It cannot be written, or is a device; nothing was changed.
     """
+    if not os.path.isdir(path):
+        _check_kind(path)
     path = os.path.realpath(path)
     folder, name = os.path.split(path)
     partial = os.path.join(folder, f".{name}.{os.getpid()}.part")
@@ -29,8 +60,8 @@ def replace_file(path: str, data: bytes) -> None:
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(partial, path)
-        except OSError:
+        except BaseException:  # an interrupt leaves nothing either
             os.remove(partial)
             raise
     except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}", "name another file: -o FILE") from None
+        raise UsageError(f"{path} cannot be written: {error.strerror}", _HINT) from None

@@ -248,3 +248,16 @@ def test_a_capture_that_lacks_or_breaks_a_tap_makes_no_fingerprint(captures):
     for state, match in ((capture.states[Tap(3)][:4], "no state per token"), (capture.states[Tap(3)] / 0, "finite")):
         with pytest.raises(CaptureError, match=match):
             make_fingerprint(replace(capture, states={**capture.states, Tap(3): state}), layout_from_boundaries([3]))
+
+
+@pytest.mark.parametrize("field", ["norms", "first"])
+def test_norms_and_first_elements_of_another_state_are_not_the_same(fingerprints, captures, field):
+    made = fingerprints["float32"]
+    given = states(captures["bfloat16"], tuple(tap.boundary for tap in made.taps))
+    tokens = captures["bfloat16"].tokens
+    assert {one.found for one in compare(made, given, tokens)} == {"same"}
+    taken = {"norms": tuple(1.5 * norm for norm in made.taps[0].norms), "first": made.taps[1].first}[field]
+    changed = msgspec.structs.replace(made.taps[0], **{field: taken})
+    first, *others = compare(msgspec.structs.replace(made, taps=(changed, *made.taps[1:])), given, tokens)
+    assert (first.found, {one.found for one in others}) == ("unknown", {"same"})
+    assert "norms or first elements" in first.reason

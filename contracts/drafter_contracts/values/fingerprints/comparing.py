@@ -26,6 +26,8 @@ UNKNOWN: Literal["unknown"] = "unknown"
 
 #: Part of the rows that must be near: a router that flips, or one token that amplifies, is no other layer.
 _ROWS = 2 / 3
+#: Errors of norms and first elements in tolerances: a projection may show an error a little smaller than it is.
+_OTHERS = 2.0
 
 
 class Resemblance(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -199,6 +201,9 @@ def _compared(
     allowed = min(allowed, gap / 2)  # whatever dtypes explain: nearer to another state is not this one
     error, near = float(errors.median()), int((errors <= gap / 2).sum())
     found, reason, settle = _judged(tap, error <= allowed, gap, near / len(errors), nearest)
+    if found == SAME and _others(one, given, start, skip) > _OTHERS * allowed:
+        found, reason = UNKNOWN, "it has the fingerprint's projections, and not its norms or first elements"
+        settle = "make the fingerprint again: it was changed, or its parts are of different states"
     return TapComparison(
         boundary=one.boundary,
         state=one.state,
@@ -229,6 +234,15 @@ def _judged(
         reason = "nearer to this state than to any other, and farther than dtypes explain"
         return UNKNOWN, reason, "are the weights the same, and not quantised? if so, or if meant: --tolerance"
     return DIFFERENT, "", ""
+
+
+def _others(one: TapFingerprint, given: torch.Tensor, start: int, skip: int) -> float:
+    """Median over the rows of how far norm and first elements are from those kept: no row's is above its error."""
+    wide, least = given.to(torch.float64)[skip:], torch.finfo(torch.float64).tiny
+    kept = torch.tensor(one.norms[start:], dtype=torch.float64)[skip:]
+    first = torch.tensor(one.first[start:], dtype=torch.float64)[skip:]
+    apart = torch.maximum((wide.norm(dim=1) - kept).abs(), (wide[:, : first.shape[1]] - first).norm(dim=1))
+    return float((apart / kept.clamp_min(least)).median())
 
 
 def _errors(given: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:

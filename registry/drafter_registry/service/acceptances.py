@@ -23,7 +23,7 @@ from drafter_registry.errors import FullError, InvalidError
 from drafter_registry.names import check_digest
 from drafter_registry.service import audit
 from drafter_registry.service.access import missing, require
-from drafter_registry.service.canonical import canonical, digest_of
+from drafter_registry.service.canonical import as_sent, canonical, digest_of
 from drafter_registry.service.context import timestamp
 from drafter_registry.service.versions import find, hold, manifest_of
 
@@ -70,6 +70,7 @@ def add(registry: Registry, actor: Actor, reference: Reference, acceptance: Acce
         UnavailableError: The database does not answer.
     """
     require(actor, "publish", reference.name, str(reference))
+    acceptance = as_sent(acceptance)
     data = _checked(acceptance)
     digest = digest_of(data)
     with registry.database.write() as connection:

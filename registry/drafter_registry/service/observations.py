@@ -22,6 +22,7 @@ from drafter_registry.errors import FullError, InvalidError
 from drafter_registry.names import shown
 from drafter_registry.service import cursor as cursors
 from drafter_registry.service.access import require
+from drafter_registry.service.canonical import as_sent
 from drafter_registry.service.context import timestamp
 from drafter_registry.service.observation_rows import columns, faults, observation_of, oldest_hour
 from drafter_registry.service.versions import find, hold
@@ -63,6 +64,7 @@ def report(
         UnavailableError: The database does not answer.
     """
     require(actor, "observe", reference.name, str(reference))
+    observations = tuple(map(as_sent, observations))
     wrong = faults(registry, observations)
     if wrong:
         raise InvalidError(
@@ -179,7 +181,8 @@ def _put(connection: Connection, row: dict[str, Any]) -> int:
     upsert = new.on_conflict_do_update(
         index_elements=_KEY, set_=changed, where=ObservationRow.readings < new.excluded.readings
     )
-    return connection.execute(upsert).rowcount
+    # PostgreSQL's driver counts no rows here.
+    return 0 if connection.execute(upsert.returning(ObservationRow.id)).first() is None else 1
 
 
 def _entries(connection: Connection, wanted: Sequence[Any], most: int) -> list[list[Row[*tuple[Any, ...]]]]:

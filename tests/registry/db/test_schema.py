@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from alembic import command
 from alembic.script import ScriptDirectory
-from sqlalchemy import inspect, text
+from sqlalchemy import inspect, select, table, text
 
 from drafter_registry.db import schema
 from drafter_registry.db.database import Database
@@ -188,9 +188,8 @@ def test_what_was_there_before_the_second_revision_stays(settings, database, add
     with database.write() as connection:
         command.check(schema.configuration(connection))
     after = everything(database)
-    assert {name: after[name] for name in before if name != "alembic_version"} == {
-        name: rows for name, rows in before.items() if name != "alembic_version"
-    }
+    assert len(before["versions"]) == 2
+    assert {name for name in before if before[name] != after[name]} == {"alembic_version"}
     assert {row.digest for row in after["versions"]} == set(digests.values())
     assert (after["observations"], after["version_acceptances"]) == ([], [])
     with monkeypatch.context() as first_release:
@@ -202,12 +201,8 @@ def test_what_was_there_before_the_second_revision_stays(settings, database, add
 def everything(database):
     """The rows of every table that the database has."""
     with database.read() as connection:
-        return {
-            name: connection.execute(text(f'SELECT * FROM "{name}" ORDER BY 1, 2')).all()
-            if name != "alembic_version"
-            else connection.execute(text("SELECT * FROM alembic_version")).all()
-            for name in inspect(connection).get_table_names()
-        }
+        names = inspect(connection).get_table_names()
+        return {name: connection.execute(select(text("*")).select_from(table(name))).all() for name in names}
 
 
 def test_a_migration_does_not_wait_long_for_a_table_in_use(postgresql, servers, monkeypatch):

@@ -32,6 +32,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "evaluate": ("values.evaluate_command", "acceptance on recorded states: is the stated layout the best one?"),
     "fingerprint": ("values.fingerprint_command", "keep the target's states on a fixed probe, to ask engines by"),
     "verify": ("values.verify_command", "does a running engine feed the states that a drafter was fingerprinted with?"),
+    "observe": ("observing.command", "what a running engine accepts, and whether that is what was promised"),
+    "doctor": ("doctor.command", "why is the drafter of this running engine not accepted?"),
     "publish": ("publishing.command", "store a drafter in the registry under a name and version"),
     "import-config": ("hub.import_config_command", "publish a drafter whose weights stay where they are"),
     "resolve": ("resolving.command", "the launch flags of a stored drafter for one engine release"),

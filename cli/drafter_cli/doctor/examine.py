@@ -91,7 +91,7 @@ def examine(patient: Patient) -> Diagnosis:
         source=patient.source,
         engine=situation.engine if state.engine == "sglang" else f"{state.engine} {state.release}".strip(),
         drafter=running.request.called or situation.drafter_name,
-        target=verdict.context.get("target", "") or str(state.arguments.get("model_path") or ""),
+        target=verdict.context.get("target", "") or state.conditions.target_model,
         causes=ranked,
         checked=tuple(dict.fromkeys(notes.checked)),
         open=_once(notes.open),
@@ -203,6 +203,8 @@ def _acceptance(notes: _Notes, judgement: Judgement | None, patient: Patient, pr
         return
     if judgement.word == TOO_LITTLE:
         settle = judgement.settle or "send it more requests, then ask again"
+        if patient.url and not patient.state.simulated:
+            settle += "; look longer with --seconds N, or give the log of the last hours with --log FILE"
         notes.add(Open(what="acceptance", why=judgement.reason, settle=settle, decides=True))
     elif not promises:
         notes.add(

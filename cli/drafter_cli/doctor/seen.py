@@ -142,8 +142,8 @@ def judged(seen: Seen, state: EngineState, promises: Sequence[Promise | Acceptan
 
 
 def is_settled(readings: tuple[Reading, ...], state: EngineState, promises: Sequence[Promise | Acceptance]) -> bool:
-    """Whether more readings would not change the word."""
-    from drafter_contracts.acceptance.records import TOO_LITTLE
+    """Whether more readings would not change the word: what is degraded may still turn out to have collapsed."""
+    from drafter_contracts.acceptance.records import DEGRADED, TOO_LITTLE
 
     found = judged(Seen(readings), state, promises)
-    return bool(state.simulated) or (found is not None and found.word != TOO_LITTLE)
+    return bool(state.simulated) or (found is not None and found.word not in (TOO_LITTLE, DEGRADED))

@@ -67,12 +67,14 @@ class EvaluatedLayout(msgspec.Struct, frozen=True, omit_defaults=True, forbid_un
         states: State per boundary; empty means `residual` for all.
         length: Expected tokens per step, the target's own token included.
         steps: Acceptance per drafted token, 0 to 1, given the true tokens before it.
+        behind_deviation: Standard error of this length's difference from the stated layout's; 0 for that one itself.
     """
 
     boundaries: tuple[Boundary, ...]
     length: Annotated[float, msgspec.Meta(ge=1)]
     states: tuple[State, ...] = ()
     steps: tuple[Annotated[float, msgspec.Meta(ge=0, le=1)], ...] = ()
+    behind_deviation: Annotated[float, msgspec.Meta(ge=0)] = 0.0
 
 
 class EvaluatedRecord(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):

@@ -128,6 +128,10 @@ def test_what_it_writes_is_published(told, trained, dumps, capsys):
     with open("e.json", "rb") as file:
         first = decode(file.read(), where="e.json").scores[0]
     assert manifest["layout"]["evaluated"]["stated"]["length"] == first.length
+    with open("e.json", "rb") as file:
+        config = decode(file.read(), where="e.json").config_sha256
+    with open(os.path.join(trained.drafter, "config.json"), "rb") as file:
+        assert config == hashlib.sha256(file.read()).hexdigest()
     (kept,) = manifest["acceptance"]
     assert (kept["length"], kept["measured"]) == (first.served, "teacher-forced")
 

@@ -115,7 +115,7 @@ def _evaluated(parsed: Parsed, drafter: Evaluated, loaded: Drafter, layouts: Lay
 
     from drafter_cli.client import configuration
     from drafter_cli.publishing.carry_out import tool
-    from drafter_cli.values.evaluate_inputs import weights_sha256
+    from drafter_cli.values.evaluate_inputs import file_digests_of
     from drafter_contracts.errors import InternalError
     from drafter_contracts.evidence.documents import EVALUATION, Evaluation
     from drafter_contracts.values.acceptance import judge, measure
@@ -126,12 +126,14 @@ def _evaluated(parsed: Parsed, drafter: Evaluated, loaded: Drafter, layouts: Lay
     if source.record is None:
         raise InternalError("samples were scored without a reference")
     cache = os.path.abspath(os.path.expanduser(configuration.read(parsed).value("cache")))
+    weights, config = file_digests_of(drafter, os.path.join(cache, "digests"))
     return Evaluation(
         schema=EVALUATION,
         tool=tool(),
         created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         drafter=drafter.called,
-        weights_sha256=weights_sha256(drafter, os.path.join(cache, "digests")),
+        weights_sha256=weights,
+        config_sha256=config,
         method=loaded.method,
         samples=tuple(source.samples),
         reference=source.record,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 MOST_STEPS = 32
 #: Tokens per step where nothing says how many.
 _STEPS = 3
+_CONFIG = "config.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,8 +274,8 @@ def drafted_steps(parsed: Parsed, beside: Manifest | None, most: int | None) -> 
     return min(said or most or _STEPS, limit)
 
 
-def weights_sha256(drafter: Evaluated, folder: str) -> str:
-    """Digest of the drafter's weights as it would be published, see `evidence.documents.weights_digest`.
+def file_digests_of(drafter: Evaluated, folder: str) -> tuple[str, str]:
+    """Digests of the drafter as it would be published: of its weights (`evidence.documents.weights_digest`), its config.
 
     Raises:
         UsageError: A file that cannot be read, or that changes.
@@ -284,10 +285,10 @@ def weights_sha256(drafter: Evaluated, folder: str) -> str:
     from drafter_cli.publishing.files import weight_files
     from drafter_contracts.evidence.documents import weights_digest
 
-    full = {path: os.path.join(drafter.directory, path) for path in weight_files(drafter.directory)}
+    full = {path: os.path.join(drafter.directory, path) for path in (*weight_files(drafter.directory), _CONFIG)}
     with Progress("hashing", sum(os.path.getsize(one) for one in full.values())) as progress:
         digests = {path: digest_of(one, folder, progress.tell, _changed)[0] for path, one in full.items()}
-    return weights_digest(digests)
+    return weights_digest(digests), digests[_CONFIG]
 
 
 def _changed(path: str) -> UsageError:

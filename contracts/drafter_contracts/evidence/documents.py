@@ -195,6 +195,7 @@ class Evaluation(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
         created: When, ISO 8601, UTC.
         drafter: The drafter's name or directory's name.
         weights_sha256: Digest of its weight files, see `weights_digest`.
+        config_sha256: Digest of its config.json, which says how they are computed with; "" if not kept.
         method: Its method.
         samples: Where the tokens come from.
         reference: What gave the states and the target's own choices.
@@ -213,6 +214,7 @@ class Evaluation(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
     created: str
     drafter: str
     weights_sha256: GivenSha256
+    config_sha256: Sha256 = ""
     method: str
     samples: Annotated[tuple[SampleRecord, ...], msgspec.Meta(min_length=1)]
     reference: ReferenceRecord

@@ -96,12 +96,22 @@ def _flawed_evaluation(document: Evaluation) -> tuple[str, ...]:
     if not document.rows:
         found.append("nothing was drafted")
     for other in others if document.verdict == "stated" else ():
-        # A neighbour may be ahead by chance; no more than chance is.
-        if other.length - first.length > max(_CHANCE * other.behind_deviation, _RELEVANT):
+        if ahead(other.length, first.length, other.behind_deviation):
             found.append(f"the stated layout is called the best, and {other.name} is better")
     if document.verdict == "other" and not any(other.length > first.length for other in others):
         found.append("another layout is called better, and there is none")
     return tuple(found)
+
+
+def ahead(length: float, stated: float, deviation: float) -> bool:
+    """Whether another layout is better than the stated one by more than any chance, in tokens per step.
+
+    Args:
+        length: Of the other layout.
+        stated: Of the stated one.
+        deviation: Standard error of their difference.
+    """
+    return length - stated > max(_CHANCE * deviation, _RELEVANT)
 
 
 def possible_acceptance(length: float, steps: tuple[float, ...]) -> bool:

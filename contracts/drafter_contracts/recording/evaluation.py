@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from drafter_contracts.evidence.documents import LayoutScore
     from drafter_contracts.manifest import FileRecord
 
+_CONFIG = "config.json"
+
 
 def evaluated(
     record: LayoutRecord,
@@ -37,7 +39,7 @@ def evaluated(
     """
     for given in evidence:
         document = given.document
-        if isinstance(document, Evaluation) and usable(given, target, ledger) and _same_weights(given, files, ledger):
+        if isinstance(document, Evaluation) and usable(given, target, ledger) and _same_files(given, files, ledger):
             record = _with_evaluation(record, given, document, ledger)
     return record
 
@@ -97,15 +99,27 @@ def _with_evaluation(record: LayoutRecord, given: Given, document: Evaluation, l
 
 
 def _layout_score(score: LayoutScore) -> EvaluatedLayout:
-    return EvaluatedLayout(boundaries=score.boundaries, states=score.states, length=score.length, steps=score.steps)
+    return EvaluatedLayout(
+        boundaries=score.boundaries,
+        states=score.states,
+        length=score.length,
+        steps=score.steps,
+        behind_deviation=score.behind_deviation,
+    )
 
 
-def _same_weights(given: Given, files: tuple[FileRecord, ...], ledger: Ledger) -> bool:
-    if not files or not isinstance(given.document, Evaluation):
+def _same_files(given: Given, files: tuple[FileRecord, ...], ledger: Ledger) -> bool:
+    """Whether what was run is what is to be published: the weights, and the config that says how they are computed."""
+    document = given.document
+    if not files or not isinstance(document, Evaluation):
         return True
-    ours = weights_digest({file.path: file.sha256 for file in files})
-    if ours == given.document.weights_sha256:
-        return True
-    why = f"{given.name} evaluated other weights than those to be published"
-    ledger.obstacles.append(Claim(f"{EVALUATED}/weights_sha256", why, ours, given.document.weights_sha256, given.name))
-    return False
+    digests = {file.path: file.sha256 for file in files}
+    compared = (
+        ("weights_sha256", "other weights than those", weights_digest(digests), document.weights_sha256),
+        ("config_sha256", "another config.json than that", digests.get(_CONFIG, ""), document.config_sha256),
+    )
+    wrong = [one for one in compared if one[2] and one[3] and one[2] != one[3]]
+    for field, words, ours, theirs in wrong:
+        why = f"{given.name} evaluated {words} to be published"
+        ledger.obstacles.append(Claim(f"{EVALUATED}/{field}", why, ours, theirs, given.name))
+    return not wrong

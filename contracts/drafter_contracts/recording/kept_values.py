@@ -7,7 +7,7 @@ here is asked of what is to be published, not of what is stored: older versions 
 from __future__ import annotations
 
 from drafter_contracts.evidence.documents import weights_digest
-from drafter_contracts.evidence.given import possible_acceptance, scored_taps
+from drafter_contracts.evidence.given import ahead, possible_acceptance, scored_taps
 from drafter_contracts.layout import Tap, describe_taps
 from drafter_contracts.recording.claims import Claim
 from drafter_contracts.recording.evidence import BY_VALUES, EVALUATED, IDENTIFIED
@@ -67,6 +67,10 @@ def _evaluated(record: EvaluatedRecord, manifest: Manifest) -> Iterator[Claim]:
     if record.tried < least:
         why = "fewer layouts were tried than are recorded"
         yield Claim(f"{EVALUATED}/tried", why, f"{least} or more", str(record.tried))
+    if other is not None and ahead(other.length, stated.length, other.behind_deviation):
+        why = "another layout is better than the stated one by more than chance"
+        actual = f"{other.length:g}, {other.behind_deviation:g} standard error of the difference"
+        yield Claim(f"{EVALUATED}/next_best/length", why, f"not above {stated.length:g} but by chance", actual)
     if other is not None:
         yield from _next_best(scored_taps(other.boundaries, other.states), stated, manifest.target.layers)
     if not manifest.files:  # not hashed yet

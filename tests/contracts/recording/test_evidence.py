@@ -320,6 +320,15 @@ def test_an_evaluation_of_other_weights_is_refused(incident, recorded, listed):
     assert "identify.json evaluated other weights" in claim.message
 
 
+def test_an_evaluation_of_another_config_is_refused(incident, recorded, listed):
+    """What it computes follows from the config too: norms and switches, not only the weights."""
+    ours = {file.path: file.sha256 for file in listed}["config.json"]
+    assert recorded(incident, replace(evaluation(listed), config_sha256=ours)).obstacles == ()
+    claim = only(recorded(incident, replace(evaluation(listed), config_sha256="9" * 64)))
+    assert (claim.pointer, claim.expected) == ("/layout/evaluated/config_sha256", ours)
+    assert "another config.json" in claim.message
+
+
 def test_nothing_is_said_of_weights_that_are_not_hashed_yet(incident, fitting_target, listed):
     statement = named(evidence=(given(evaluation(listed)),))
     assert record(incident, statement, fitting_target(incident), ()).obstacles == ()
@@ -458,6 +467,12 @@ def test_a_registry_is_offered_no_evidence_that_contradicts_the_manifest(inciden
         "/layout/evaluated/next_best": [
             changed(kept, evaluated=replace(evaluated, next_best=replace(evaluated.next_best, length=1.0)))
         ],
+        "/layout/evaluated/next_best/length": [
+            changed(
+                kept,
+                evaluated=replace(evaluated, next_best=replace(evaluated.next_best, length=2.09, steps=(0.9, 0.3))),
+            )
+        ],
         "/layout/evaluated/next_best/boundaries": [
             changed(kept, evaluated=replace(evaluated, next_best=replace(evaluated.next_best, boundaries=taps)))
             for taps in (TRUE, (2, 15), (2, 15, 32))
@@ -467,6 +482,13 @@ def test_a_registry_is_offered_no_evidence_that_contradicts_the_manifest(inciden
         for manifest in manifests:
             assert [claim.pointer for claim in values_contradictions(manifest)] == [where]
             assert where in [claim.pointer for claim in contradictions(manifest, incident)]
+
+
+def test_another_layout_may_be_ahead_by_chance(incident, recorded, listed):
+    near = replace(score("tap 0 one lower", (2, 15, 28), 2.09), behind_deviation=0.01)
+    kept = recorded(incident, evaluation(listed, scores=(score("stated", TRUE, 2.05), near))).manifest
+    assert kept.layout.evaluated.next_best.behind_deviation == 0.01
+    assert contradictions(kept, incident) == ()
 
 
 def test_an_older_manifest_that_only_claims_it_can_still_be_read(kept):

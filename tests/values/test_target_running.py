@@ -295,6 +295,19 @@ def test_weights_that_are_not_all_there_are_refused_and_never_made_up(tmp_path):
     assert caught.value.actual == "1 missing: model.layers.2.mlp.up_proj.weight"
 
 
+def test_weights_of_another_shape_are_refused_by_name_and_nothing_else_is_said(tmp_path, capfd):
+    path = random_llama(str(tmp_path))
+    file = os.path.join(path, "model.safetensors")
+    tensors = load_file(file)
+    tensors["model.layers.2.mlp.up_proj.weight"] = torch.zeros(3, 64)
+    tensors["model.layers.99.mlp.up_proj.weight"] = torch.zeros(3, 64)
+    save_file(tensors, file, {"format": "pt"})
+    with pytest.raises(CaptureError, match="not all there") as caught:
+        run_target(path, torch.arange(4))
+    assert "1 of another shape: model.layers.2.mlp.up_proj.weight [3, 64], not [" in caught.value.actual
+    assert capfd.readouterr() == ("", "")  # transformers has a report of its own
+
+
 def test_pickled_weights_alone_are_refused(tmp_path):
     path = random_llama(str(tmp_path))
     os.unlink(os.path.join(path, "model.safetensors"))

@@ -14,6 +14,8 @@ from drafter_contracts.values.targets.settings import Settings, told
 from drafter_contracts.values.targets.weights import weight_files
 
 AUTO = "auto"
+#: Tensors that a message names.
+_MOST_NAMED = 5
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -52,31 +54,39 @@ def load_model(directory: str, settings: Settings, dtype: str, device: str) -> A
                 trust_remote_code=False,
                 use_safetensors=True,
                 output_loading_info=True,
+                ignore_mismatched_sizes=True,  # they are told below, by name
             )
             model = model.to(device).eval()
     except Exception as error:  # noqa: BLE001 - whatever transformers raises, this target does not run here
         raise CaptureError("transformers cannot load this target", where=directory, actual=told(error)) from None
-    missing = sorted(report["missing_keys"])
-    if missing:  # transformers fills them with random numbers
-        first = ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else "")
-        raise CaptureError(
-            "the target's weights are not all there",
-            where=directory,
-            expected=f"{type(model).__name__}'s tensors",
-            actual=f"{len(missing)} missing: {first}",
-        )
+    _check_complete(report, type(model).__name__, directory)
     return model
+
+
+def _check_complete(report: dict[str, Any], name: str, where: str) -> None:
+    """That every tensor is there and of the model's shape: transformers fills the others with random numbers."""
+    mismatched = {key: f"{key} {list(ours)}, not {list(wanted)}" for key, ours, wanted in report["mismatched_keys"]}
+    missing = sorted(set(report["missing_keys"]) - set(mismatched))
+    told = []
+    for found, what in ((missing, "missing"), (sorted(mismatched.values()), "of another shape")):
+        more = ", ..." if len(found) > _MOST_NAMED else ""
+        told += [f"{len(found)} {what}: {', '.join(found[:_MOST_NAMED])}{more}"] if found else []
+    if told:
+        message, expected = "the target's weights are not all there", f"{name}'s tensors"
+        raise CaptureError(message, where=where, expected=expected, actual="; ".join(told))
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """No progress bars of transformers: what is said here goes through this project's own words."""
+    """No progress bars of transformers, no report: what is said here goes through this project's own words."""
     from transformers.utils import logging
 
-    shown = logging.is_progress_bar_enabled()
+    shown, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()
+    logging.set_verbosity(logging.CRITICAL)
     try:
         yield
     finally:
+        logging.set_verbosity(level)
         if shown:
             logging.enable_progress_bar()

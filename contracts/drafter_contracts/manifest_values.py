@@ -86,6 +86,7 @@ class EvaluatedRecord(msgspec.Struct, frozen=True, omit_defaults=True, forbid_un
         tried: Layouts tried, the stated one included.
         rows: Positions drafted from.
         weights_sha256: Digest of the drafter's weight files, see `evidence.weights_digest`.
+        config_sha256: Digest of the config.json that was run; "" if not kept.
         reference: What gave the states.
         document_sha256: Digest of the whole document that says so.
         tool: What wrote it.
@@ -96,6 +97,7 @@ class EvaluatedRecord(msgspec.Struct, frozen=True, omit_defaults=True, forbid_un
     tried: Size
     rows: Size
     weights_sha256: GivenSha256
+    config_sha256: Sha256 = ""
     reference: str = ""
     document_sha256: Sha256 = ""
     tool: str = ""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from drafter_contracts.evidence.documents import LayoutScore
     from drafter_contracts.manifest import FileRecord
 
-_CONFIG = "config.json"
+CONFIG = "config.json"
 
 
 def evaluated(
@@ -88,6 +88,7 @@ def _with_evaluation(record: LayoutRecord, given: Given, document: Evaluation, l
         tried=len(document.scores),
         rows=document.rows,
         weights_sha256=document.weights_sha256,
+        config_sha256=document.config_sha256,
         reference=document.reference.shown(),
         document_sha256=given.sha256,
         tool=document.tool,
@@ -116,7 +117,7 @@ def _same_files(given: Given, files: tuple[FileRecord, ...], ledger: Ledger) -> 
     digests = {file.path: file.sha256 for file in files}
     compared = (
         ("weights_sha256", "other weights than those", weights_digest(digests), document.weights_sha256),
-        ("config_sha256", "another config.json than that", digests.get(_CONFIG, ""), document.config_sha256),
+        ("config_sha256", "another config.json than that", digests.get(CONFIG, ""), document.config_sha256),
     )
     wrong = [one for one in compared if one[2] and one[3] and one[2] != one[3]]
     for field, words, ours, theirs in wrong:

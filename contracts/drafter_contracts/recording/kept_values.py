@@ -10,6 +10,7 @@ from drafter_contracts.evidence.documents import weights_digest
 from drafter_contracts.evidence.given import ahead, possible_acceptance, scored_taps
 from drafter_contracts.layout import Tap, describe_taps
 from drafter_contracts.recording.claims import Claim
+from drafter_contracts.recording.evaluation import CONFIG
 from drafter_contracts.recording.evidence import BY_VALUES, EVALUATED, IDENTIFIED
 
 TYPE_CHECKING = False
@@ -75,10 +76,15 @@ def _evaluated(record: EvaluatedRecord, manifest: Manifest) -> Iterator[Claim]:
         yield from _next_best(scored_taps(other.boundaries, other.states), stated, manifest.target.layers)
     if not manifest.files:  # not hashed yet
         return
-    ours = weights_digest({file.path: file.sha256 for file in manifest.files})
+    digests = {file.path: file.sha256 for file in manifest.files}
+    ours = weights_digest(digests)
     if record.weights_sha256 != ours:
         why = "the acceptance was evaluated with other weights than these"
         yield Claim(f"{EVALUATED}/weights_sha256", why, ours, record.weights_sha256, "the drafter's files")
+    config = digests.get(CONFIG, "")
+    if record.config_sha256 and record.config_sha256 != config:
+        why = "the acceptance was evaluated with another config.json than this"
+        yield Claim(f"{EVALUATED}/config_sha256", why, config, record.config_sha256, "the drafter's files")
 
 
 def _next_best(taps: tuple[Tap, ...], stated: EvaluatedLayout, layers: int | None) -> Iterator[Claim]:

@@ -456,6 +456,7 @@ def test_a_registry_is_offered_no_evidence_that_contradicts_the_manifest(inciden
             for other in ({"next_boundary": 3}, {"next_boundary": 32})
         ],
         "/layout/evaluated/weights_sha256": [changed(kept, evaluated=replace(evaluated, weights_sha256="0" * 64))],
+        "/layout/evaluated/config_sha256": [changed(kept, evaluated=replace(evaluated, config_sha256="0" * 64))],
         "/layout/evaluated/rows": [changed(kept, evaluated=replace(evaluated, rows=0))],
         "/layout/evaluated/tried": [
             changed(kept, evaluated=replace(evaluated, tried=1)),

@@ -102,6 +102,7 @@ class EngineAddress:
 
         Raises:
             TimeoutError: It takes longer than `patience`.
+            IncompleteRead: It ends before it should.
         """
         parts, size = [], 0
         while size <= most and (part := response.read1(min(_PART, most + 1 - size))):
@@ -109,4 +110,6 @@ class EngineAddress:
             size += len(part)
             if self._now() - begun > (self._patience or 0):
                 raise TimeoutError
+        if size <= most and response.length:  # cut off: half of an answer would be taken for another one
+            raise http.client.IncompleteRead(b"", response.length)
         return b"".join(parts)

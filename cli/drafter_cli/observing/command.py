@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from drafter_contracts.acceptance.records import Conditions, EngineState, Judgement
 
 #: What `--fail-on` knows: the verdicts, written as one word each, and what a verdict adds.
-NEVER = "never-accepted"
-WORDS = ("collapsed", "degraded", "too-little-seen", "nothing-promised", NEVER)
+WORDS = ("collapsed", "degraded", "too-little-seen", "nothing-promised", "never-accepted")
 _INTERVAL = 10
 _MOST_READINGS = 10**9
 
@@ -179,12 +178,11 @@ def exit_code(
         posted: What became of the reports.
         demanded: Whether there was to be a verdict.
     """
-    from drafter_cli.observing.watch import SETTLED
+    from drafter_cli.observing.watch import SETTLED, is_final, is_named
 
-    told = [found, *(one for one in before if one.word in SETTLED)]
-    if any(one.word.replace(" ", "-") in fail_on or (one.never_accepted and NEVER in fail_on) for one in told):
+    if any(is_named(one, fail_on) for one in (found, *(one for one in before if one.word in SETTLED))):
         return EXIT_REFUSED
-    if demanded and found.word not in SETTLED:
+    if demanded and not (found.word in SETTLED and is_final(found, fail_on)):
         return EXIT_UNKNOWN
     nothing_stored = posted is not None and not posted.stored and (posted.unsent or posted.dropped)
     return EXIT_UNREACHABLE if nothing_stored else EXIT_OK
@@ -226,6 +224,7 @@ def _until(parsed: Parsed) -> Until:
         seconds=float(_time(parsed, "--for")) if parsed.has("--for") else None,
         readings=number("--readings", parsed.value("--readings")) if parsed.has("--readings") else None,
         verdict=parsed.has("--until-verdict"),
+        names=_fail_on(parsed),
     )
 
 

@@ -11,6 +11,7 @@ import msgspec
 from drafter_cli.engine_request import EngineAddress
 from drafter_cli.errors import UnreachableError
 from drafter_contracts.acceptance.records import Conditions, EngineState
+from drafter_contracts.errors import ContractsError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class EngineClient:
         return read_metrics(body.decode(errors="replace"), where=f"{self.url}/metrics")
 
     def _vllm(self) -> EngineState:
-        """Its version and model: vLLM tells no arguments."""
+        """Its version, its model, and what its counters show: vLLM tells no arguments."""
         version = self._document("/version")
         release = version.get("version") if version else None
         if not isinstance(release, str):
@@ -96,9 +97,23 @@ class EngineClient:
         first = data[0] if isinstance(data, list) and data and isinstance(data[0], dict) else {}
         model = first.get("root") or first.get("id")
         conditions = Conditions(
-            engine="vllm", release=release[:64], target_model=model[:512] if isinstance(model, str) else ""
+            engine="vllm",
+            release=release[:64],
+            steps=self._positions(),
+            target_model=model[:512] if isinstance(model, str) else "",
         )
         return EngineState(engine="vllm", release=release[:64], conditions=conditions)
+
+    def _positions(self) -> int | None:
+        """How many tokens vLLM drafts: it counts by position, from its start on."""
+        from drafter_contracts.acceptance.vllm_metrics import PLACES
+
+        try:
+            snapshot = self.metrics()
+        except ContractsError:  # told where the metrics are wanted
+            return None
+        places = snapshot.samples.get(PLACES, {}) if snapshot is not None else {}
+        return len({dict(labels).get("position") for labels in places}) or None
 
     def _document(self, path: str) -> dict[str, Any] | None:
         """A JSON object; None where there is no such path.

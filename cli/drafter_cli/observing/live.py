@@ -120,6 +120,7 @@ class Live:
             self._file.write(msgspec.json.encode(line) + b"\n")
             self._file.flush()
         except OSError as error:
+            self._file.close()
             self._file = None
             self.note(f"{self._path} cannot be written: {error.strerror}; nothing more goes there")
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from drafter_cli.errors import UsageError
-from drafter_cli.observing.watch import SETTLED
-from drafter_contracts.acceptance.records import NOT_PROMISED, Conditions, Reading
+from drafter_cli.observing.watch import is_final
+from drafter_contracts.acceptance.records import Conditions, Reading
 from drafter_contracts.errors import ContractsError
 
 TYPE_CHECKING = False
@@ -79,11 +79,13 @@ class Until:
         seconds: After so long.
         readings: After so many readings.
         verdict: As soon as there is a verdict, or where there can be none.
+        names: Verdicts that are asked for, see `watch.is_final`.
     """
 
     seconds: float | None = None
     readings: int | None = None
     verdict: bool = False
+    names: tuple[str, ...] = ()
 
 
 class Session:
@@ -198,10 +200,8 @@ class Session:
     def _done(self, until: Until, passed: float, *, behind: bool) -> bool:
         if until.readings is not None and self._watch.count >= until.readings:
             return True
-        if until.verdict:
-            word = self._watch.verdict().word
-            if word in SETTLED or word == NOT_PROMISED or self._watch.simulated:
-                return True
+        if until.verdict and (self._watch.simulated or is_final(self._watch.verdict(), until.names)):
+            return True
         return until.seconds is not None and passed >= until.seconds and not behind
 
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 import msgspec
 
 from drafter_contracts.acceptance.blocks import counting
-from drafter_contracts.acceptance.records import AS_PROMISED, COLLAPSED, DEGRADED, Conditions, Judgement, Reading
+from drafter_contracts.acceptance.judge import LEFT, NEVER_SEEN, judge
+from drafter_contracts.acceptance.records import (
+    AS_PROMISED,
+    COLLAPSED,
+    DEGRADED,
+    NOT_PROMISED,
+    Conditions,
+    Judgement,
+    Reading,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +33,35 @@ WINDOWS_KEPT = 168
 _BAD = (DEGRADED, COLLAPSED)
 #: Words that are verdicts.
 SETTLED = (AS_PROMISED, DEGRADED, COLLAPSED)
+
+
+#: In `fail_on`: no drafted token is ever accepted.
+NEVER = "never-accepted"
+
+
+def is_named(found: Judgement, names: Sequence[str]) -> bool:
+    """Whether a verdict is one of these: words with dashes for spaces, or `NEVER`."""
+    return found.word.replace(" ", "-") in names or (found.never_accepted and NEVER in names)
+
+
+def is_final(found: Judgement, names: Sequence[str]) -> bool:
+    """Whether a verdict says all that is asked: of a drafter that is degraded, whether it is worse than that, too.
+
+    Args:
+        found: The verdict.
+        names: What is asked for, see `is_named`: the fewer of an engine's steps were seen, the milder is what can be
+            said of it, so that an early `degraded` does not answer whether it is collapsed.
+    """
+    if is_named(found, names) or found.word == AS_PROMISED:
+        return True
+    low = found.low if found.low is not None else 1.0
+    if found.word == NOT_PROMISED:
+        return low > NEVER_SEEN
+    if found.word not in SETTLED or (NEVER in names and low <= NEVER_SEEN):
+        return False
+    if found.word == DEGRADED and COLLAPSED in names:
+        return found.promised is None or low >= 1 + LEFT * (found.promised - 1)
+    return True
 
 
 class RankSeen(msgspec.Struct, frozen=True, kw_only=True):
@@ -175,8 +213,6 @@ class Watch:
         return Seen(judgement=together, ranks=ranks)
 
     def _judge(self, readings: Sequence[Reading], alpha: float) -> Judgement:
-        from drafter_contracts.acceptance.judge import judge
-
         return judge(readings, self.promises, self.conditions, alpha=alpha, simulated=self.simulated)
 
 

@@ -302,6 +302,7 @@ def test_weights_of_another_shape_are_refused_by_name_and_nothing_else_is_said(t
     tensors["model.layers.2.mlp.up_proj.weight"] = torch.zeros(3, 64)
     tensors["model.layers.99.mlp.up_proj.weight"] = torch.zeros(3, 64)
     save_file(tensors, file, {"format": "pt"})
+    capfd.readouterr()
     with pytest.raises(CaptureError, match="not all there") as caught:
         run_target(path, torch.arange(4))
     assert "1 of another shape: model.layers.2.mlp.up_proj.weight [3, 64], not [" in caught.value.actual

@@ -143,6 +143,7 @@ def many(count, **fields):
 
 def test_a_block_is_some_readings():
     assert blocks(many(4 * BLOCK_READINGS + 4)).lengths == (2.0,) * 4
+    assert blocks(many(4 * BLOCK_READINGS + 4)).ends == (5, 10, 15, 20)
     assert blocks(many(4 * BLOCK_READINGS + 4)).readings == 4 * BLOCK_READINGS + 4
 
 
@@ -163,7 +164,8 @@ def test_blocks_grow():
     assert len(blocks(many(first)).lengths) == BLOCKS_OF_A_SIZE
     assert len(blocks(many(first + 2 * BLOCK_READINGS)).lengths) == BLOCKS_OF_A_SIZE + 1
     assert len(blocks(many(3 * first)).lengths) == 2 * BLOCKS_OF_A_SIZE
-    for count in (0, 1, 49, 50, 51, 100, 137):
+    assert len(blocks(many(12 * first)).lengths) == 5 * BLOCKS_OF_A_SIZE
+    for count in (0, 1, 49, 50, 51, 100, 137, 150, 151, 300):
         assert len(blocks(many(amount(count) * BLOCK_READINGS)).lengths) == count
 
 

@@ -2,7 +2,7 @@
 
 Readings seconds apart are of the same requests, and one that covers three steps is worth less than one of three
 thousand. So a block is the mean over some readings in a row, by their verify steps where they are told, and blocks
-count alike. Blocks grow the longer an engine is watched: whatever makes neighbours alike, blocks outlast it.
+count alike. Blocks grow while an engine is watched: the more of them, the less may neighbours be alike.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from drafter_contracts.acceptance.records import Reading
 #: A block has at least so many readings, or lasts so long (seconds): a difference of counters is of many steps already.
 BLOCK_READINGS = 5
 BLOCK_SECONDS = 15.0
-#: After so many blocks each one is of twice as much, after as many again of three times as much, ...
+#: After so many blocks each one is of twice as much, after as many again of three times as much, and so they stay.
 BLOCKS_OF_A_SIZE = 50
+LARGEST = 3
 #: And at least so many verify steps, where they are told: what one request does between two log lines of SGLang.
 BLOCK_STEPS = 40
 #: Releases print two decimals, and some divide figures that are not of the same moment.
@@ -29,12 +30,14 @@ class Blocks(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         lengths: Mean length of each full block, in order.
+        ends: Readings up to the end of each block.
         readings: Readings that count, those of a last block that is not full yet included.
         verify_steps: Verify steps in them, None where a reading does not tell.
         seen: Mean length of all of them, by verify steps where all tell; None if there are none.
     """
 
     lengths: tuple[float, ...]
+    ends: tuple[int, ...]
     readings: int
     verify_steps: int | None
     seen: float | None
@@ -83,17 +86,20 @@ def blocks(readings: Iterable[Reading]) -> Blocks:
     """Put readings together, in the order in which they came."""
     counted = counting(readings)
     lengths: list[float] = []
+    ends: list[int] = []
     block: list[Reading] = []
     begun: float | None = None
-    for reading in counted:
+    for number, reading in enumerate(counted, 1):
         block.append(reading)
         if begun is None:
             begun = reading.time
-        if _full(block, begun, 1 + len(lengths) // BLOCKS_OF_A_SIZE):
+        if _full(block, begun, min(1 + len(lengths) // BLOCKS_OF_A_SIZE, LARGEST)):
             lengths.append(mean_length(block))
+            ends.append(number)
             block, begun = [], reading.time
     return Blocks(
         lengths=tuple(lengths),
+        ends=tuple(ends),
         readings=len(counted),
         verify_steps=told_steps(counted) if counted else None,
         seen=mean_length(counted) if counted else None,
@@ -102,8 +108,7 @@ def blocks(readings: Iterable[Reading]) -> Blocks:
 
 def amount(count: int) -> int:
     """What so many blocks take, in blocks of the first size."""
-    sizes, rest = divmod(count, BLOCKS_OF_A_SIZE)
-    return BLOCKS_OF_A_SIZE * sizes * (sizes + 1) // 2 + rest * (sizes + 1)
+    return sum(max(count - BLOCKS_OF_A_SIZE * size, 0) for size in range(LARGEST))
 
 
 def _full(block: list[Reading], begun: float | None, times: int) -> bool:

@@ -43,11 +43,16 @@ _LOOK = "`drafters doctor` looks for the cause"
 
 
 class _Told(msgspec.Struct, frozen=True):
-    """A word, and whether it is one of no drafted token accepted, or of bounds that lie about the border."""
+    """A word, and whether it is one of no drafted token accepted, or of bounds that lie about the border.
+
+    `lately`: of so many last readings alone; 0 if of all. `reached`: `seen`, `low` and `high` of these.
+    """
 
     word: Word
     never: bool = False
     about: bool = False
+    lately: int = 0
+    reached: tuple[float, float, float] | None = None
 
 
 class _Bands(msgspec.Struct, frozen=True):
@@ -74,7 +79,7 @@ def judge(
 
     Args:
         readings: In the order in which they came, all under the same conditions. They are judged together: hand over
-            a window (an hour, say), or a collapse after many good hours will take long to show.
+            a window (an hour, say). A collapse at its end is looked for; less than that shows only when all is worse.
         promises: All that there are for this drafter.
         conditions: Under which the engine runs.
         alpha: Chance that the bounds are ever wrong, however often this is asked while readings are added.
@@ -119,21 +124,33 @@ def _drafted(conditions: Conditions, readings: tuple[Reading, ...], promised: Pr
 
 
 def _judged(base: Judgement, counted: Blocks, drafted: int, promised: Promised | None) -> Judgement:
-    mean = Mean()
-    for length in counted.lengths:
-        mean.add((length - 1) / drafted)
+    mean = _mean(counted.lengths, drafted)
     low, high = (1 + bound * drafted for bound in mean.bounds(base.alpha))
-    base = _with(base, low=low, high=high)
+    # What the bounds are of: full blocks, each alike.
+    seen = 1 + mean.mean * drafted if mean.count else base.seen
+    base = _with(base, seen=seen, low=low, high=high)
     gain = promised.length - 1 if promised and promised.length is not None else None
     bands = _Bands(drafted, gain, KEPT_OF_ESTIMATE if promised and promised.teacher_forced else KEPT)
     told = _told(mean, bands, base.alpha)
+    if told is None or told.word != COLLAPSED:
+        told = _lately(counted, bands, base.alpha) or told
     if told is not None:
-        base = _with(base, word=told.word, never_accepted=told.never)
-        return _with(base, reason=_reason(base, bands, told))
+        reason = _reason(base, bands, told)
+        if told.reached is not None:
+            seen, low, high = told.reached
+            base = _with(base, seen=seen, low=low, high=high)
+        return _with(base, word=told.word, never_accepted=told.never, reason=reason)
     if gain is None and mean.count >= LEAST_BLOCKS:
         return _unpromised(base, promised)
     reason = f"{_figures(base)}: too little to tell"
     return _with(base, reason=reason, settle=_forecast(mean, bands, base, counted))
+
+
+def _mean(lengths: Iterable[float], drafted: int) -> Mean:
+    mean = Mean()
+    for length in lengths:
+        mean.add((length - 1) / drafted)
+    return mean
 
 
 def _told(mean: Mean, bands: _Bands, alpha: float, times: float = 1.0) -> _Told | None:
@@ -142,18 +159,16 @@ def _told(mean: Mean, bands: _Bands, alpha: float, times: float = 1.0) -> _Told 
         return None
     enough = needed(alpha)
 
+    # The mean itself is looked at first because it costs nothing: there is no evidence against what it agrees with.
     def above(candidate: float) -> bool:
-        return mean.above(candidate, times=times) >= enough
+        return mean.mean > candidate and mean.above(candidate, times=times) >= enough
 
     def below(candidate: float) -> bool:
-        return mean.below(candidate, times=times) >= enough
+        return mean.mean < candidate and mean.below(candidate, times=times) >= enough
 
-    if mean.mean < (NEVER_SEEN - 1) / bands.drafted and below((NEVER_HIGH - 1) / bands.drafted):
-        return _Told(COLLAPSED, never=True)
-    if bands.gain is None:
-        return None
-    if below(bands.at(LEFT)):
-        return _Told(COLLAPSED)
+    collapsed = _collapsed(mean, bands, enough + math.log(2), times)
+    if collapsed is not None or bands.gain is None:
+        return collapsed
     border = bands.at(bands.kept)
     if above(border):
         return _Told(AS_PROMISED)
@@ -164,7 +179,40 @@ def _told(mean: Mean, bands: _Bands, alpha: float, times: float = 1.0) -> _Told 
     return None
 
 
+def _collapsed(mean: Mean, bands: _Bands, enough: float, times: float = 1.0) -> _Told | None:
+    """Whether nothing, or less than `LEFT` of the promised gain, is accepted by this much evidence."""
+    never = (NEVER_HIGH - 1) / bands.drafted
+    if mean.mean < (NEVER_SEEN - 1) / bands.drafted and mean.below(never, times=times) >= enough:
+        return _Told(COLLAPSED, never=True)
+    left = bands.at(LEFT)  # 0 where nothing is promised: no mean is below it
+    if mean.mean < left and mean.below(left, times=times) >= enough:
+        return _Told(COLLAPSED)
+    return None
+
+
+def _lately(counted: Blocks, bands: _Bands, alpha: float) -> _Told | None:
+    """Whether what came last is a collapse, whatever was before: from each `LEAST_BLOCKS`-th block on.
+
+    A quarter of `alpha` is for these looks; the k-th of them has 1 / (k * (k + 1)) of it, which adds up to all.
+    """
+    for number, start in enumerate(range(LEAST_BLOCKS, len(counted.lengths) - LEAST_BLOCKS + 1, LEAST_BLOCKS), 1):
+        tail = _mean(counted.lengths[start:], bands.drafted)
+        part = alpha / (2 * number * (number + 1))
+        told = _collapsed(tail, bands, needed(part))
+        if told is not None:
+            reached = tuple(1 + bands.drafted * value for value in (tail.mean, *tail.bounds(part)))
+            lately = counted.ends[-1] - counted.ends[start - 1]
+            return msgspec.structs.replace(told, lately=lately, reached=reached)
+    return None
+
+
 def _reason(base: Judgement, bands: _Bands, told: _Told) -> str:
+    if told.reached is not None:
+        seen, _, high = told.reached
+        words = "never accepted lately" if told.never else "collapsed lately"
+        promised = f", {base.promised:.2f} promised" if base.promised is not None else ""
+        last = f"{seen:.2f} tokens per step in the last {told.lately} readings, {high:.2f} at most"
+        return f"{words}: {last}; {_seen(base)} in all {base.readings}{promised}; {_LOOK}"
     if told.never:
         promised = f"; {base.promised:.2f} were promised" if base.promised is not None else ""
         return f"never accepted: {_seen(base)}, and an engine without a drafter gives 1{promised}; {_LOOK}"

@@ -133,7 +133,7 @@ class Judgement(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     Attributes:
         word: The verdict.
         never_accepted: The length is about 1: no drafted token is accepted.
-        seen: Mean length seen, or None if nothing was.
+        seen: Mean length seen (over blocks of readings, as the bounds are), or None if nothing was.
         low: Lower bound of the true length, valid at every moment with the error rate `alpha`.
         high: Upper bound, likewise.
         alpha: Chance that the bounds are ever wrong.

@@ -193,8 +193,10 @@ def _collapsed(mean: Mean, bands: _Bands, enough: float, times: float = 1.0) -> 
 def _lately(counted: Blocks, bands: _Bands, alpha: float) -> _Told | None:
     """Whether what came last is a collapse, whatever was before: from each `LEAST_BLOCKS`-th block on.
 
-    A quarter of `alpha` is for these looks; the k-th of them has 1 / (k * (k + 1)) of it, which adds up to all.
+    A quarter of `alpha` is for these looks; the k-th of them has 1 / (k * (k + 1)) of it, which adds up to all. The
+    longest stretch is told, but one in which nothing is accepted before any other.
     """
+    longest = None
     for number, start in enumerate(range(LEAST_BLOCKS, len(counted.lengths) - LEAST_BLOCKS + 1, LEAST_BLOCKS), 1):
         tail = _mean(counted.lengths[start:], bands.drafted)
         part = alpha / (2 * number * (number + 1))
@@ -202,8 +204,11 @@ def _lately(counted: Blocks, bands: _Bands, alpha: float) -> _Told | None:
         if told is not None:
             reached = tuple(1 + bands.drafted * value for value in (tail.mean, *tail.bounds(part)))
             lately = counted.ends[-1] - counted.ends[start - 1]
-            return msgspec.structs.replace(told, lately=lately, reached=reached)
-    return None
+            told = msgspec.structs.replace(told, lately=lately, reached=reached)
+            if told.never:
+                return told
+            longest = longest or told
+    return longest
 
 
 def _reason(base: Judgement, bands: _Bands, told: _Told) -> str:

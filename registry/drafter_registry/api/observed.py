@@ -49,16 +49,21 @@ def _text(series: tuple[Latest, ...], left_out: int) -> bytes:
     registry = CollectorRegistry()
 
     def gauge(name: str, text: str, labels: tuple[str, ...] = _LABELS) -> Gauge:
-        return Gauge(f"drafters_observed_{name}", text, labels, registry=registry)
+        return Gauge(f"drafters_{name}", text, labels, registry=registry)
 
-    length = gauge("length", "Tokens per verify step in the latest hour seen, the bonus token included.")
-    lowest = gauge("lowest_length", "Lowest reading of that hour.")
-    readings = gauge("readings", "Readings in that hour.")
-    hour = gauge("hour_timestamp_seconds", "When that hour began.")
-    gauge("left_out", "Series that are not told, for there are too many.", ()).set(left_out)
+    length = gauge("observed_length", "Tokens per verify step in the latest hour seen, the bonus token included.")
+    lowest = gauge("observed_lowest_length", "Lowest reading of that hour.")
+    readings = gauge("observed_readings", "Readings in that hour.")
+    hour = gauge("observed_hour_timestamp_seconds", "When that hour began.")
+    promised = gauge("promised_length", "Length promised under the conditions seen in that hour.")
+    least = gauge("promised_least_length", "Less than this is less than that promise.")
+    gauge("observed_left_out", "Series that are not told, for there are too many.", ()).set(left_out)
     for one in series:
         length.labels(*one.labels).set(one.observation.length)
         lowest.labels(*one.labels).set(one.observation.lowest)
         readings.labels(*one.labels).set(one.observation.readings)
         hour.labels(*one.labels).set(one.hour)
+        if one.promised is not None:
+            promised.labels(*one.labels).set(one.promised.length)
+            least.labels(*one.labels).set(one.promised.least)
     return generate_latest(registry)

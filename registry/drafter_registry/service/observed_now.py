@@ -14,9 +14,11 @@ from drafter_registry import limits
 from drafter_registry.db.models import DrafterRow, ObservationRow, VersionRow
 from drafter_registry.service.access import require
 from drafter_registry.service.observation_rows import hour_of, observation_of
+from drafter_registry.service.promised_now import PromisedNow, acceptances_of, promised
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from sqlalchemy import Row
@@ -34,11 +36,15 @@ class Latest(msgspec.Struct, frozen=True):
         labels: Name, version, engine, release, instance.
         observation: What was seen in it.
         hour: Its beginning, Unix seconds.
+        version_id: Database row of the version.
+        promised: What it is promised to do under the same conditions, or None.
     """
 
     labels: tuple[str, str, str, str, str]
     observation: Observation
     hour: float
+    version_id: int
+    promised: PromisedNow | None = None
 
 
 def latest(registry: Registry, actor: Actor) -> tuple[tuple[Latest, ...], int]:
@@ -63,14 +69,21 @@ def latest(registry: Registry, actor: Actor) -> tuple[tuple[Latest, ...], int]:
         .limit(_MOST_ROWS)
     )
     with registry.database.read() as connection:
-        rows = connection.execute(query).all()
-    read = [(row, observation_of(row)) for row in rows]
+        series = _series(connection.execute(query).all())
+        told = sorted(series[: limits.metrics_max_series], key=lambda one: one.labels)
+        acceptances = acceptances_of(connection, {one.version_id for one in told})
+    beside = (promised(acceptances, one.version_id, one.observation.conditions) for one in told)
+    both = zip(told, beside, strict=True)
+    return tuple(msgspec.structs.replace(one, promised=found) for one, found in both), len(series) - len(told)
+
+
+def _series(rows: Sequence[Row[*tuple[Any, ...]]]) -> list[Latest]:
+    """Those with the newest hours first, as the rows."""
     found: dict[tuple[str, str, str, str, str], list[tuple[Row[*tuple[Any, ...]], Observation]]] = {}
-    for row, seen in read:
+    for row in rows:
+        seen = observation_of(row)
         found.setdefault(_labels(row, seen), []).append((row, seen))
-    series = [_of_series(labels, group) for labels, group in found.items()]  # newest hours first, as the rows
-    told = sorted(series[: limits.metrics_max_series], key=lambda one: one.labels)
-    return tuple(told), len(series) - len(told)
+    return [_of_series(labels, group) for labels, group in found.items()]
 
 
 def _labels(row: Row[*tuple[Any, ...]], seen: Observation) -> tuple[str, str, str, str, str]:
@@ -84,4 +97,4 @@ def _of_series(
     first = group[0][0]
     same = [seen for row, seen in group if (row.hour, row.series) == (first.hour, first.series)]
     observation = reduce(merge, same)
-    return Latest(labels, observation, hour_of(observation).timestamp())
+    return Latest(labels, observation, hour_of(observation).timestamp(), first.version_id)

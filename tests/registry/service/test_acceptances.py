@@ -23,6 +23,8 @@ FIRST = Acceptance(length=2.9, dataset="MT-Bench", engine="sglang 0.5.20", steps
 LATER = Acceptance(length=3.1, dataset="MT-Bench", engine="sglang 0.5.23", steps=3, positions=(0.9, 0.7, 0.5))
 ONE = read_reference(f"{NAME}@1.0")
 PROD = read_reference(f"{NAME}@prod")
+#: What no database decides.
+ON_SQLITE = pytest.mark.parametrize("kind", ["sqlite-local"], indirect=True)
 
 
 @pytest.fixture
@@ -57,6 +59,7 @@ def test_both_kinds_are_told_apart_with_who_and_when(registry, local_admin, row_
     assert entry.detail == {"acceptance": added.item.digest, "length": "3.1"}
 
 
+@ON_SQLITE
 def test_the_same_again_changes_nothing_however_it_is_written(registry, local_admin):
     first = acceptances.add(registry, local_admin, ONE, LATER)
     text = b'{"positions": [0.9, 0.70, 0.5], "topk": null, "steps": 3, "length": 3.10, "notes": "", \
@@ -68,6 +71,7 @@ def test_the_same_again_changes_nothing_however_it_is_written(registry, local_ad
     assert len(audit.entries(registry, local_admin).items) == 1
 
 
+@ON_SQLITE
 def test_the_digest_is_that_of_the_canonical_text(registry, local_admin):
     import hashlib
 
@@ -78,6 +82,7 @@ def test_the_digest_is_that_of_the_canonical_text(registry, local_admin):
         acceptances.add(registry, local_admin, ONE, Acceptance(length=0.5))
 
 
+@ON_SQLITE
 def test_what_the_manifest_has_is_not_attached(registry, local_admin):
     added = acceptances.add(registry, local_admin, ONE, FIRST)
     assert (added.created, added.item.source) == (False, "manifest")
@@ -95,6 +100,7 @@ def test_an_alias_means_where_it_points_now_also_to_a_yanked_version(registry, l
     assert not acceptances.add(registry, local_admin, by_digest, LATER).created
 
 
+@ON_SQLITE
 @pytest.mark.parametrize(("verb", "scopes", "allowed"), [
     ("add", ("publish:kimi-*",), True), ("add", ("publish:other",), False), ("add", ("observe:*",), False),
     ("add", ("read", "alias:*"), False), ("remove", ("publish:*",), False), ("remove", ("admin",), True),
@@ -125,6 +131,7 @@ def test_an_attached_one_can_be_removed_and_one_of_the_manifest_not(registry, lo
         acceptances.remove(registry, local_admin, ONE, "sha256:x")
 
 
+@ON_SQLITE
 def test_what_cannot_be_is_refused(registry, local_admin):
     with pytest.raises(InvalidError, match="rise"):
         acceptances.add(registry, local_admin, ONE, Acceptance(length=2, positions=(0.5, 0.6)))
@@ -171,6 +178,7 @@ def test_many_who_attach_the_same_attach_it_once(registry, local_admin):
     assert sorted(done) == [False] * 7 + [True]
 
 
+@ON_SQLITE
 def test_damage_is_found(registry, local_admin):
     from drafter_registry.service.scrub_acceptance import scrub_acceptance
 

@@ -25,6 +25,8 @@ NAME = "kimi-eagle3"
 ONE = read_reference(f"{NAME}@1.0")
 SERVED = Conditions(engine="sglang", release="0.5.23", steps=3, target_revision="7f3c")
 HOUR = "2026-03-01T11:00:00Z"
+#: What no database decides.
+ON_SQLITE = pytest.mark.parametrize("kind", ["sqlite-local"], indirect=True)
 
 
 def seen(readings=10, length=2.5, hour=HOUR, instance="gpu-1", conditions=SERVED, steps=100, **more):
@@ -100,6 +102,7 @@ def test_two_runs_are_added_up_by_the_rule_of_hours(report, history):
     assert (both.lowest, both.highest) == (1.5, 3.5)
 
 
+@ON_SQLITE
 def test_what_cannot_be_added_up_stands_apart(report, history):
     other = msgspec.structs.replace(SERVED, target_revision="8a11")
     report(seen(), seen(conditions=other), seen(instance="gpu-2"), seen(steps=None))
@@ -108,6 +111,7 @@ def test_what_cannot_be_added_up_stands_apart(report, history):
     )
 
 
+@ON_SQLITE
 def test_of_one_report_the_larger_counts(report, history):
     assert report(seen(10), seen(30), seen(20)) == 1
     assert [one.readings for one in items(history())] == [30]
@@ -158,6 +162,7 @@ def test_an_alias_means_where_it_points_now_also_to_a_yanked_version(registry, l
         report(seen(), reference=prod)
 
 
+@ON_SQLITE
 @pytest.mark.parametrize(("scopes", "allowed"), [
     (("observe:kimi-*",), True), (("admin",), True), (("observe:other",), False), (("publish:*", "alias:*"), False),
     (("read",), False),
@@ -172,6 +177,7 @@ def test_only_who_may_observe_reports(registry, scopes, allowed):
         observations.report(registry, anonymous(registry.settings), ONE, "a", (seen(),))
 
 
+@ON_SQLITE
 def test_what_a_program_in_this_process_makes_is_held_to_the_same(registry, observer, history):
     made = seen(length=2, lowest=1, highest=3, conditions=Conditions(engine="sglang", temperature=0))
     assert observations.report(registry, observer, ONE, "a", (made,)).taken == 1
@@ -183,6 +189,7 @@ def test_what_a_program_in_this_process_makes_is_held_to_the_same(registry, obse
             observations.report(registry, observer, ONE, "a", (wrong,))
 
 
+@ON_SQLITE
 def test_everything_that_cannot_be_is_named_and_nothing_is_kept(registry, observer, history):
     told = (
         seen(),
@@ -207,6 +214,7 @@ def test_everything_that_cannot_be_is_named_and_nothing_is_kept(registry, observ
     assert items(history()) == []
 
 
+@ON_SQLITE
 def test_a_clock_may_be_a_little_ahead(report, row_clock):
     row_clock.forward(minutes=55)
     assert report(seen(hour="2026-03-01T13:00:00Z")) == 1
@@ -242,6 +250,7 @@ def test_pages_follow_one_another_newest_first(report, history):
     assert [one.hour[11:13] for one in items(between)] == ["10"] * 3 + ["09"] * 3
 
 
+@ON_SQLITE
 @pytest.mark.parametrize("asked", [
     {"since": "yesterday"}, {"until": "2026-03-01T09:00:00"}, {"cursor": "x"}, {"limit": 0}, {"limit": 501},
     {"since": "0001-01-01T00:00:00+14:00"},
@@ -273,6 +282,7 @@ def test_old_ones_are_told_no_more_and_removed(registry, report, history, row_cl
     assert items(history(cursor=page.next)) == []
 
 
+@ON_SQLITE
 def test_the_retention_is_a_setting(registry, observer):
     settings = msgspec.structs.replace(registry.settings, observation_retention_seconds=3600)
     short = msgspec.structs.replace(registry, settings=settings)
@@ -303,6 +313,7 @@ def test_a_deleted_version_has_none_and_takes_none(registry, local_admin, report
         assert len(connection.execute(select(ObservationRow.id)).all()) == 1
 
 
+@ON_SQLITE
 def test_reports_are_not_in_the_audit_log(registry, report, local_admin):
     """They come all day, and each row says who reported it."""
     report(seen())

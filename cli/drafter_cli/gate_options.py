@@ -79,7 +79,7 @@ def request(parsed: Parsed) -> Request:
     """
     if not parsed.launch:
         raise UsageError("no launch command", "it comes last: -- python -m sglang.launch_server ...")
-    boundaries, option = _stated(parsed)
+    boundaries, option = stated_layout(parsed)
     lock = _lock(parsed)
     engine = parsed.value("--engine") if parsed.has("--engine") else None
     path = engine if engine is not None and is_path(engine) else ""
@@ -180,7 +180,12 @@ def release(text: str) -> str:
     return version
 
 
-def _stated(parsed: Parsed) -> tuple[tuple[int, ...] | None, str]:
+def stated_layout(parsed: Parsed) -> tuple[tuple[int, ...] | None, str]:
+    """The layout stated by option as boundaries, and that option as written; None and "" if none is given.
+
+    Raises:
+        UsageError: Two statements of one layout, or numbers that are none.
+    """
     if parsed.has("--boundaries") and parsed.has("--output-ids"):
         raise UsageError("--boundaries and --output-ids state the same thing", "give one of them")
     for name, offset in (("--boundaries", 0), ("--output-ids", 1)):

@@ -75,6 +75,7 @@ class Scene:
         self.info = {}
         self.states = [{"avg_spec_accept_length": 2.8}]
         self.named = ""
+        self.dtype = "BF16"
 
     @property
     def drafter(self):
@@ -89,7 +90,7 @@ class Scene:
         os.makedirs(self.target_path, exist_ok=True)
         with open(os.path.join(self.target_path, "config.json"), "w", encoding="utf-8") as file:
             json.dump(self.target, file)
-        write_skeleton(self.drafter, self.config, {name: ("BF16", shape) for name, shape in self.tensors.items()})
+        write_skeleton(self.drafter, self.config, {name: (self.dtype, shape) for name, shape in self.tensors.items()})
         with open(os.path.join(self.drafter, "drafters-manifest.json"), "w", encoding="utf-8") as file:
             json.dump(self.manifest, file)
 

@@ -137,7 +137,7 @@ CASES = [
         lambda scene: (record("target", revision=COMMIT)(scene), info(revision=OTHER)(scene)),
         "TARGET_REVISION_DIFFERS",
     ),
-    ("R06", record("target", model="Org/other"), "TARGET_NAME_DIFFERS"),
+    ("R06", info(model_path="Org/other"), "TARGET_NAME_DIFFERS"),
     ("R24", info(chat_template="/templates/plain.jinja"), "TEMPLATE_REPLACED"),
     ("R25", flags("--pp-size", "2"), "PIPELINE_PARALLEL"),
     ("R28", tensors(norm2__weight=(64,)), "DRAFT_TENSORS"),
@@ -223,7 +223,9 @@ def test_too_little_traffic_cannot_be_told(tmp_path, monkeypatch):
     judged = scenes.judgement(TOO_LITTLE, settle="about 90 more readings")
     found = scenes.Scene(tmp_path).examine(monkeypatch=monkeypatch, judged=judged)
     assert found.word == "cannot be told"
-    assert [one.settle for one in found.open if one.decides] == ["about 90 more readings"]
+    assert [one.settle for one in found.open if one.decides] == [
+        "about 90 more readings; look longer with --seconds N, or give the log of the last hours with --log FILE"
+    ]
 
 
 def test_an_engine_whose_launch_would_not_start_is_not_what_was_read(tmp_path, monkeypatch):

@@ -95,7 +95,7 @@ def naps(monkeypatch):
 
 
 @pytest.fixture
-def doctor(engine, naps, capsys):  # noqa: ARG001 - naps: nothing waits
+def doctor(engine, naps, capsys):
     def run(*words):
         code = main.main(["doctor", *map(str, words)])
         said = capsys.readouterr()
@@ -337,3 +337,34 @@ def test_an_engine_that_does_not_answer(engine, doctor):
     assert code == 6
     assert "does it run?" in error
     engine.__init__()  # for the fixture's end
+
+
+def test_a_layout_on_the_word_of_whoever_asks(scene, engine, doctor):
+    del scene.manifest["layout"]
+    scene.up()
+    words = ("--url", engine.url, "--seconds", "0", "--json")
+    right = json.loads(doctor(*words, "--output-ids", "1,15,28")[1])
+    wrong = json.loads(doctor(*words, "--boundaries", "3,17,30")[1])
+    assert right["causes"] == []
+    assert [one["code"] for one in wrong["causes"]] == ["CAPTURE_LAYERS"]
+    assert wrong["context"]["stated by"] == "option: --boundaries 3,17,30"
+
+
+@pytest.mark.parametrize(("kind", "code"), [("right", 0), ("simulated", 3)])
+def test_what_a_real_engine_told(kind, code, scene, engine, doctor, tmp_path):
+    """Arguments in force and decode lines of SGLang 0.5.23 as it ran, with the paths of files that are here."""
+    with open(
+        os.path.join(os.path.dirname(_STATES), "..", "acceptance", "sglang-0.5.23.json"), encoding="utf-8"
+    ) as file:
+        recorded = json.load(file)[kind]
+    del scene.manifest["acceptance"]
+    scene.dtype = "F32"
+    scene.config["torch_dtype"] = "float32"
+    scene.write()
+    told = json.dumps(recorded["before"]).replace("/models/target", scene.target_path)
+    engine.answers["/server_info"] = json.loads(told.replace("/models/drafter", scene.drafter))
+    path = log(tmp_path, *recorded["log"] * 30)
+    found_code, text, _ = doctor("--url", engine.url, "--log", path, "--json")
+    found = json.loads(text)
+    assert found_code == code, found["open"]
+    assert [one["code"] for one in found["causes"]] == ([] if kind == "right" else ["ACCEPTANCE_SIMULATED"])

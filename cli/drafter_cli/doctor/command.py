@@ -10,7 +10,8 @@ from drafter_cli.client.registry_option import OPTIONS as REGISTRY
 from drafter_cli.client.registry_option import of_registry
 from drafter_cli.commandline import JSON, Command, Option, Parsed
 from drafter_cli.errors import EXIT_OK, EXIT_REFUSED, EXIT_UNKNOWN, UsageError
-from drafter_cli.gate_options import Request, is_path, release
+from drafter_cli.gate_options import OPTIONS as GATE
+from drafter_cli.gate_options import Request, is_path, release, stated_layout
 from drafter_cli.terminal import Style, colours, write, write_json
 
 TYPE_CHECKING = False
@@ -46,7 +47,7 @@ COMMANDS = {
             Option("--seconds", f"to look at its counters at most; default: {_SECONDS:g}, 0 for none", "SECONDS"),
             Option("--engine", "the release or installation, if it is other than the engine says", "RELEASE|PATH"),
             Option("--target", "directory or Hub id of the target; default: the engine's model path", "PATH"),
-            Option("--manifest", "the drafter's manifest; default: the one beside its weights", "FILE"),
+            *(option for option in GATE if option.name in ("--boundaries", "--output-ids", "--manifest")),
             JSON,
             *REGISTRY,
         ),
@@ -180,12 +181,15 @@ def _drafter(parsed: Parsed) -> tuple[Request, tuple[Promise, ...], tuple[Open, 
         RegistryError: The registry has no such version.
     """
     word, engine = parsed.word(0), parsed.value("--engine")
+    boundaries, option = stated_layout(parsed)
     asked = Request(
         launch=(),
         drafter=word,
         engine=release(engine) if engine and not is_path(engine) else "",
         engine_path=engine if is_path(engine) else "",
         target=parsed.value("--target"),
+        boundaries=boundaries,
+        option=option,
         manifest=parsed.value("--manifest"),
         quiet=parsed.has("--json"),
     )

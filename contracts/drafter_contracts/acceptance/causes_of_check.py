@@ -91,12 +91,18 @@ def open_of(verdict: Verdict) -> tuple[Open, ...]:
         Open(
             what=find_rule(one.code).title,
             why=one.message,
-            settle=one.remedy or f"drafters explain {one.code}",
+            settle=_settle(one),
             decides=True,
         )
         for one in verdict.findings
         if one.severity == UNKNOWN
     )
+
+
+def _settle(finding: Finding) -> str:
+    if finding.code == "DRAFTER_UNREADABLE":
+        return "run this beside the engine, or name the stored version: drafters doctor NAME@VERSION --url URL"
+    return finding.remedy or f"drafters explain {finding.code}"
 
 
 def right_of(verdict: Verdict) -> tuple[str, ...]:

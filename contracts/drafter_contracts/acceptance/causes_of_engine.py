@@ -137,7 +137,7 @@ def other_target(
     record = manifest.target if manifest is not None else None
     rows: list[tuple[str, str, str]] = []
     if record is not None:
-        rows.append(("name", _short(record.model), _short(path)))
+        rows.append(("name", _short(record.model), _hub_name(state)))
         rows.append(("revision", record.revision, revision_of(state)))
     rows.append(("revision", promised.get("revision", ""), revision_of(state)))
     rows.append(("dtype", promised.get("dtype", ""), _dtype(state, target)))
@@ -228,7 +228,11 @@ def _dtype(state: EngineState, target: TargetFacts | None) -> str:
     return stated
 
 
+def _hub_name(state: EngineState) -> str:
+    """The target's own name, where the engine names it by its id; a directory may be called anything: then "" ."""
+    name = state.conditions.target_model
+    return "" if name.count("/") != 1 or name.startswith((".", "/", "~")) else _short(name)
+
+
 def _short(name: str) -> str:
-    """A target's own name in an id or path."""
-    inside = re.search(r"models--[^/]+--([^/]+)/snapshots/", name)
-    return inside[1] if inside else posixpath.basename(name.rstrip("/"))
+    return posixpath.basename(name.rstrip("/"))

@@ -93,8 +93,6 @@ def _flawed_evaluation(document: Evaluation) -> tuple[str, ...]:
             found.append(
                 f"{score.name} is said to be {score.behind:+.2f} behind the first, and its length says otherwise"
             )
-    if not document.rows:
-        found.append("nothing was drafted")
     for other in others if document.verdict == "stated" else ():
         if ahead(other.length, first.length, other.behind_deviation):
             found.append(f"the stated layout is called the best, and {other.name} is better")

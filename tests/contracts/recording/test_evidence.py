@@ -323,7 +323,8 @@ def test_an_evaluation_of_other_weights_is_refused(incident, recorded, listed):
 def test_an_evaluation_of_another_config_is_refused(incident, recorded, listed):
     """What it computes follows from the config too: norms and switches, not only the weights."""
     ours = {file.path: file.sha256 for file in listed}["config.json"]
-    assert recorded(incident, replace(evaluation(listed), config_sha256=ours)).obstacles == ()
+    found = recorded(incident, replace(evaluation(listed), config_sha256=ours))
+    assert found.manifest.layout.evaluated.config_sha256 == ours
     claim = only(recorded(incident, replace(evaluation(listed), config_sha256="9" * 64)))
     assert (claim.pointer, claim.expected) == ("/layout/evaluated/config_sha256", ours)
     assert "another config.json" in claim.message

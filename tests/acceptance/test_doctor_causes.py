@@ -361,3 +361,11 @@ def test_the_page_says_of_every_entry_whether_it_is_visible():
     assert claimed == shown
     for entry, _, code in CASES:
         assert f"`{code}`" in rows[entry], (entry, code)
+
+
+def test_a_loose_threshold_is_said(tmp_path, monkeypatch):
+    scene = scenes.Scene(tmp_path)
+    info(speculative_accept_threshold_single=0.9)(scene)
+    found = scene.examine(monkeypatch=monkeypatch, judged=scenes.judgement(DEGRADED))
+    assert [(one.code, one.confidence) for one in found.causes] == [("ACCEPTANCE_THRESHOLD", "possible")]
+    assert "speculative_accept_threshold_single 0.9" in found.causes[0].message

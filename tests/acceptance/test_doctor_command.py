@@ -148,10 +148,10 @@ def test_a_right_pair_that_is_accepted_as_promised(scene, engine, doctor, naps):
     assert "launch_command" not in text
 
 
-def test_degraded_acceptance_of_a_right_pair_points_at_what_differs(scene, engine, doctor):
+def test_degraded_acceptance_of_a_right_pair_points_at_what_differs(scene, engine, doctor, tmp_path):
     scene.manifest["acceptance"][0]["target_quantization"] = "fp8"
-    scene.up(1.9)
-    code, text, _ = doctor("--url", engine.url, "--seconds", "300", "--json")
+    scene.up()
+    code, text, _ = doctor("--url", engine.url, "--log", log(tmp_path, *decode("2.10", 1200)), "--json")
     found = json.loads(text)
     assert (code, found["acceptance"]["word"]) == (3, "degraded")
     assert "TARGET_QUANTISATION_DIFFERS" in {one["code"] for one in found["causes"]}
@@ -368,3 +368,78 @@ def test_what_a_real_engine_told(kind, code, scene, engine, doctor, tmp_path):
     found = json.loads(text)
     assert found_code == code, found["open"]
     assert [one["code"] for one in found["causes"]] == ([] if kind == "right" else ["ACCEPTANCE_SIMULATED"])
+
+
+def test_simulation_in_the_environment_of_the_process_that_listens(scene, engine, doctor, monkeypatch):
+    """The environment is that of whatever listens on that port: here the tests' own."""
+    scene.up()
+    monkeypatch.setattr(
+        "drafter_cli.observing.environment.environments", lambda _port: ({"SGLANG_SIMULATE_ACC_LEN": "2.5"}, {"A": "b"})
+    )
+    code, text, _ = doctor("--url", engine.url, "--seconds", "0", "--json")
+    found = json.loads(text)
+    assert code == 3
+    assert [one["code"] for one in found["causes"]] == ["ACCEPTANCE_SIMULATED"]
+    assert "made up" in found["acceptance"]["reason"]
+    assert not any("simulated" in one["what"] for one in found["open"])
+
+
+def test_an_environment_that_cannot_be_read_is_said(scene, engine, doctor, monkeypatch):
+    scene.up()
+    monkeypatch.setattr("drafter_cli.observing.environment.environments", lambda _port: None)
+    _, text, _ = doctor("--url", engine.url, "--seconds", "0", "--json")
+    assert "whether acceptance is simulated" in {one["what"] for one in json.loads(text)["open"]}
+
+
+def test_a_log_is_judged_by_its_last_hour(scene, doctor, tmp_path):
+    """A day of good lines does not hide the hour that is bad."""
+    scene.write()
+    good = [line.replace("11-30 03", f"11-29 {hour:02}") for hour in range(20) for line in decode("3.40", 60)]
+    path = log(tmp_path, *good, *decode("1.02", 600))
+    code, text, _ = doctor("--log", path, "--engine", "sglang==0.5.23", "--json", "--", *scene.launch())
+    found = json.loads(text)
+    assert (code, found["acceptance"]["never_accepted"]) == (3, True)
+    assert found["acceptance"]["readings"] == 600
+
+
+def test_one_rank_that_is_never_accepted_is_named(scene, doctor, tmp_path):
+    scene.write()
+    lines = [
+        line.replace("] Decode", f" DP{rank}] Decode")
+        for rank, length in enumerate(("3.40", "1.02"))
+        for line in decode(length, 900)
+    ]
+    path = log(tmp_path, *sorted(lines))
+    code, text, _ = doctor("--log", path, "--engine", "sglang==0.5.23", "--json", "--", *scene.launch())
+    found = json.loads(text)
+    assert code == 3
+    assert found["acceptance"]["reason"].startswith("rank 1: never accepted")
+
+
+def test_conditions_other_than_the_promises_are_named(scene, engine, doctor, tmp_path):
+    scene.manifest["acceptance"][0] |= {"dataset": "mt-bench", "engine": "sglang 0.5.20"}
+    scene.up()
+    code, text, _ = doctor("--url", engine.url, "--log", log(tmp_path, *decode("2.10", 1200)), "--json")
+    named = {one["code"]: one for one in json.loads(text)["causes"]}
+    assert code == 3
+    assert "0.5.20" in named["CONDITIONS_DIFFER"]["message"]
+
+
+def test_without_the_registry_what_was_pulled_is_the_contract(scene, engine, doctor, tmp_path, monkeypatch, capsys):
+    scene.write()
+    os.remove(os.path.join(scene.drafter, "drafters-manifest.json"))
+    words = ["--name", "head", "--version", "1.0", "--target", scene.target_path, "--boundaries", "2,16,29"]
+    data = ["--data", str(tmp_path / "registry")]
+    monkeypatch.setenv("DRAFTERS_CACHE", str(tmp_path / "cache"))
+    assert main.main(["publish", scene.drafter, *words, *data]) == 0
+    assert main.main(["pull", "head@1.0", *data]) == 0
+    capsys.readouterr()
+    scene.up()
+    os.remove(os.path.join(scene.drafter, "drafters-manifest.json"))
+    code, text, _ = doctor(
+        "head@1.0", "--url", engine.url, "--seconds", "0", "--json", "--registry", "http://127.0.0.1:9"
+    )
+    found = json.loads(text)
+    assert code == 5
+    assert any("promises attached to the version" in one["what"] for one in found["open"])
+    assert "all 2 files of the drafter by their digests" in found["checked"]

@@ -110,18 +110,23 @@ def _by_url(
     parsed: Parsed, asked: Request, seconds: float, promises: tuple[Promise, ...], left_open: tuple[Open, ...]
 ) -> Patient:
     from drafter_cli.doctor.examine import Patient, promises_of
-    from drafter_cli.doctor.running import of_state
+    from drafter_cli.doctor.running import of_state, with_environment
     from drafter_cli.doctor.seen import is_settled, of_engine
     from drafter_cli.observing.engine import EngineClient
+    from drafter_contracts.acceptance.causes_of_engine import unseen_environment
 
     client = EngineClient(parsed.value("--url"))
     state = client.state()
-    running = of_state(state, asked, _environment(client))
+    environment = _environment(client)
+    state = with_environment(state, environment)
+    running = of_state(state, asked, environment)
     if parsed.has("--log"):
         seen = _read_log(parsed)
     else:
         known = (*promises_of(running), *promises)
         seen = of_engine(client, state, seconds, time.sleep, lambda readings: is_settled(readings, state, known))
+    if environment is None:
+        left_open = (*left_open, unseen_environment())
     return Patient(client.url, running, state, seen, client.url, promises, _digests(parsed), left_open)
 
 
@@ -167,10 +172,13 @@ def _environment(client: EngineClient) -> dict[str, str] | None:
         return None
     from drafter_cli.observing.environment import environments
 
+    found = environments(client.address.port)
+    if found is None:
+        return None
     merged: dict[str, str] = {}
-    for one in environments(client.address.port) or ():
-        merged |= {name: value for name, value in one.items() if name.startswith("SGLANG_")}
-    return merged or None
+    for one in found:
+        merged |= {name: value for name, value in one.items() if name.startswith(("SGLANG_", "SGL_", "SIMULATE_ACC"))}
+    return merged
 
 
 def _drafter(parsed: Parsed) -> tuple[Request, tuple[Promise, ...], tuple[Open, ...]]:

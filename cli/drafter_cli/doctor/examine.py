@@ -129,6 +129,8 @@ def _check(notes: _Notes, running: Running, verdict: Verdict, state: EngineState
     found = causes_of_check.causes_of(verdict, running=running.is_up)
     if running.is_up:  # words of a launch that nobody wrote so
         found = tuple(one for one in found if not one.code.startswith("ARGUMENT_") or one.code == "ARGUMENT_REFUSED")
+    if state.simulated:  # said of the engine itself
+        found = tuple(one for one in found if one.code != "SIMULATED_ACCEPTANCE")
     every: tuple[Cause | Open | str, ...] = (
         *found,
         *causes_of_check.open_of(verdict),

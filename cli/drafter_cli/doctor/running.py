@@ -78,6 +78,15 @@ def of_launch(asked: Request) -> Running:
     return Running(asked, invocation, read_engine(asked, invocation))
 
 
+def with_environment(state: EngineState, environment: dict[str, str] | None) -> EngineState:
+    """What the engine says of itself, and whether its environment makes its figures up."""
+    from drafter_contracts.acceptance.simulation import simulated_in
+
+    if state.simulated or not environment:
+        return state
+    return replace(state, simulated=simulated_in(environment, state.release))
+
+
 def state_of_log(running: Running, arguments: dict[str, object]) -> EngineState:
     """What a launch and the log of its engine say together.
 

@@ -6,7 +6,7 @@ import msgspec
 
 from drafter_contracts.acceptance.causes import Cause, Open
 from drafter_contracts.acceptance.causes_of_log import arguments_in, cause_in
-from drafter_contracts.acceptance.records import Reading
+from drafter_contracts.acceptance.records import COLLAPSED, DEGRADED, TOO_LITTLE, Reading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +22,10 @@ WHAT = "acceptance"
 #: Chance that a verdict on acceptance is ever wrong.
 ALPHA = 0.01
 _MOST_CAUSES = 50
+#: Seconds of readings that are judged together: what was good yesterday does not hide what is bad now.
+_WINDOW = 3600.0
+#: Words that are worse than others.
+_WORSE = {DEGRADED: 1, COLLAPSED: 2}
 #: Seconds between two looks at the counters.
 _EVERY = 1.0
 
@@ -133,17 +137,38 @@ def _nothing(why: str) -> Open:
 
 
 def judged(seen: Seen, state: EngineState, promises: Sequence[Promise | Acceptance]) -> Judgement | None:
-    """Seen against promised; None where nothing was seen."""
-    if not seen.readings:
+    """Seen against promised, over the last hour that was seen; None where nothing was.
+
+    Where one data-parallel rank is worse than all together, that rank's judgement counts. The chance of a wrong word is
+    shared out between them.
+    """
+    readings = _recent(seen.readings)
+    if not readings:
         return None
     from drafter_contracts.acceptance.judge import judge
 
-    return judge(seen.readings, promises, state.conditions, alpha=ALPHA, simulated=state.simulated)
+    ranks = sorted({reading.rank for reading in readings})
+    shares = 2 if len(ranks) > 1 else 1
+    whole = judge(readings, promises, state.conditions, alpha=ALPHA / shares, simulated=state.simulated)
+    for rank in ranks if shares > 1 else ():
+        own = tuple(reading for reading in readings if reading.rank == rank)
+        alpha = ALPHA / shares / len(ranks)
+        found = judge(own, promises, state.conditions, alpha=alpha, simulated=state.simulated)
+        if _WORSE.get(found.word, 0) > _WORSE.get(whole.word, 0):
+            whole = msgspec.structs.replace(found, reason=f"rank {rank}: {found.reason}")
+    return whole
+
+
+def _recent(readings: tuple[Reading, ...]) -> tuple[Reading, ...]:
+    """The readings of the last hour; of a source that tells no times, all."""
+    times = [reading.time for reading in readings if reading.time is not None]
+    if not times:
+        return readings
+    since = times[-1] - _WINDOW
+    return tuple(reading for reading in readings if reading.time is None or reading.time >= since)
 
 
 def is_settled(readings: tuple[Reading, ...], state: EngineState, promises: Sequence[Promise | Acceptance]) -> bool:
     """Whether more readings would not change the word: what is degraded may still turn out to have collapsed."""
-    from drafter_contracts.acceptance.records import DEGRADED, TOO_LITTLE
-
     found = judged(Seen(readings), state, promises)
     return bool(state.simulated) or (found is not None and found.word not in (TOO_LITTLE, DEGRADED))

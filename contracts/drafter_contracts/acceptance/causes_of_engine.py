@@ -63,6 +63,15 @@ def off(state: EngineState, stated: Speculation | None, drafter: str) -> Cause |
     )
 
 
+def unseen_environment() -> Open:
+    """Nothing that an engine tells shows the switch that makes its acceptance up."""
+    return Open(
+        what="whether acceptance is simulated",
+        why="the environment of the engine's processes cannot be read from here",
+        settle="run this on the engine's machine as its user, or look for SGLANG_SIMULATE_ACC_LEN in /proc/PID/environ",
+    )
+
+
 def returns_states() -> Open:
     """A canary that returns its states does not speculate: its acceptance cannot be looked at."""
     return Open(

@@ -202,7 +202,9 @@ def test_without_landmarks_only_the_taps_are_known(captures):
     )
     made = make_fingerprint(some, layout_from_boundaries(TAPS))
     assert made.landmarks == ""
-    assert found(compare(made, states(captures["bfloat16"]), TOKENS)) == ["same"] * 3
+    assert found(compare(made, states(captures["float32"]), TOKENS)) == ["same"] * 3
+    assert found(compare(made, states(captures["bfloat16"]), TOKENS)) == ["unknown"] * 3
+    assert found(compare(made, states(captures["bfloat16"]), TOKENS, most=0.05)) == ["same"] * 3
     taps = compare(made, states(captures["float32"], (2, 5, 3)), TOKENS)
     assert found(taps) == ["not the same"] * 3
     assert not taps[0].resembles.is_it
@@ -261,3 +263,18 @@ def test_norms_and_first_elements_of_another_state_are_not_the_same(fingerprints
     first, *others = compare(msgspec.structs.replace(made, taps=(changed, *made.taps[1:])), given, tokens)
     assert (first.found, {one.found for one in others}) == ("unknown", {"same"})
     assert "norms or first elements" in first.reason
+
+
+def test_a_neighbour_that_the_fingerprint_does_not_know_is_not_called_the_same():
+    capture = walk(layers=30, step=0.1)  # in bfloat16, more is explained than lies between two layers
+    for known, expected in (
+        (capture, "not the same"),
+        (replace(capture, states={tap: capture.states[tap] for tap in map(Tap, (9, 19, 29))}), "unknown"),
+    ):
+        made = make_fingerprint(known, layout_from_boundaries([9, 19, 29]))
+        beside = [capture.states[Tap(boundary)].to(torch.bfloat16) for boundary in (10, 20, 30)]
+        assert found(compare(made, beside, capture.tokens)) == [expected] * 3
+        right = [capture.states[tap] for tap in map(Tap, (9, 19, 29))]
+        assert found(compare(made, right, capture.tokens)) == ["same"] * 3
+    assert "does not know the layers beside it" in compare(made, beside, capture.tokens)[0].reason
+    assert found(compare(made, beside, capture.tokens, most=0.5)) == ["same"] * 3  # who states a tolerance means it

@@ -373,3 +373,18 @@ def test_a_trained_targets_states_are_unknown_where_they_are_missing_or_rotated_
         turned = match_one((state @ turn).to(BF16), capture)
         assert (turned.found, turned.map, tap(turned)) == ("transformed", "rotated", Tap(number))
     assert match_one(capture.states[Tap(8, FINAL_NORM)], without(capture, Tap(8, FINAL_NORM))).found == "unknown"
+
+
+def test_a_neighbour_that_the_reference_lacks_is_not_taken_for_the_state_itself():
+    capture = stream(layers=30, rows=60, step=0.06)  # in bfloat16, more is explained than lies between two layers
+    part = without(capture, *(tap for tap in capture.taps() if tap.boundary not in (0, 13, 28)))
+    for number in (12, 27):
+        match = match_one(capture.states[Tap(number)].to(BF16), part)
+        assert (match.found, match.boundary) == ("unknown", number + 1)
+    assert match.error < match.tolerance
+    assert "boundaries 27, 29 (outputs of layers 26, 28) may be nearer: not in the reference" in match.reason
+    assert match.settle == "a reference that holds boundaries 27, 29 (outputs of layers 26, 28) too"
+    for state in (capture.states[Tap(28)], capture.states[Tap(28)].to(BF16)):
+        exact = match_one(state, part)
+        assert (exact.found, tap(exact)) == ("identified", Tap(28))
+        assert "not compared with boundary 27" in exact.remark

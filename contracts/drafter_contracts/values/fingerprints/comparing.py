@@ -13,6 +13,7 @@ from drafter_contracts.value_types import Boundary, State
 from drafter_contracts.values.fingerprints.making import landmark_taps
 from drafter_contracts.values.fingerprints.projection import decode, project
 from drafter_contracts.values.fingerprints.tolerance import Roundings
+from drafter_contracts.values.matching.decide import STEP
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -154,6 +155,7 @@ class Landmarks:
             # A target with several streams has one state per boundary: the tap's own name for it stays.
             named = {tap.boundary for tap in known if tap.state not in ("residual", "final_norm")}
             known |= {tap: row for tap, row in marks if tap.state == "final_norm" or tap.boundary not in named}
+        self.whole = bool(fingerprint.landmarks)
         self.taps = tuple(sorted(known))
         self.rows = torch.stack([known[tap] for tap in self.taps])
         self.roundings = Roundings(fingerprint, self.taps, self.rows.norm(dim=1))
@@ -198,9 +200,13 @@ def _compared(
     recorded = torch.tensor(one.norms[start:], dtype=torch.float64)[skip:].clamp_min(torch.finfo(torch.float64).tiny)
     nearest, gap = landmarks.nearest(projected[-1]), landmarks.gap(tap)
     allowed = landmarks.roundings.tolerance(tap, given) if most is None else most
-    allowed = min(allowed, gap / 2)  # whatever dtypes explain: nearer to another state is not this one
+    # Whatever dtypes explain: nearer to another state is not this one. Of a state that is not known, least is assumed.
+    allowed = min(allowed, gap / 2 if landmarks.whole or most is not None else min(gap, STEP) / 2)
     error, near = float(errors.median()), int((errors <= gap / 2).sum())
     found, reason, settle = _judged(tap, error <= allowed, gap, near / len(errors), nearest)
+    if found == UNKNOWN and not landmarks.whole and error > allowed:
+        reason = "near to this state, and the fingerprint does not know the layers beside it"
+        settle = "a fingerprint from a capture that holds every boundary; or, if that error is meant, --tolerance"
     if found == SAME and _others(one, given, start, skip) > _OTHERS * allowed:
         found, reason = UNKNOWN, "it has the fingerprint's projections, and not its norms or first elements"
         settle = "make the fingerprint again: it was changed, or its parts are of different states"

@@ -8,13 +8,16 @@ from functools import cached_property
 
 import torch
 
-from drafter_contracts.layout import Tap
+from drafter_contracts.layout import FINAL_NORM, Tap, describe_taps
 from drafter_contracts.values.matching.roundoff import factor
 from drafter_contracts.values.matching.rows import quantile
 
 #: An error of at most a third of the runner-up's lies, by the triangle inequality, within half of the distance between
 #: the two states of the reference, where no third state can be nearer.
 MARGIN = 3.0
+#: Relative distance by which a layer moves the stream, at the least: of a neighbour that the reference lacks, nothing
+#: else is known. The nearest two of SmolLM2-135M are 0.04 apart (docs/tolerances.md).
+STEP = 0.02
 #: Rows from which a half and nine in ten of them mean something.
 FEW_ROWS = 16
 
@@ -107,6 +110,7 @@ class Decision:
         reason: Why it is none, or "".
         crowded: It may be several, or the runner-up is too near.
         damaged: Single rows are of another state.
+        absent: States beside the best that the reference lacks, and that it may as well be.
     """
 
     best: Candidate
@@ -117,6 +121,7 @@ class Decision:
     reason: str = ""
     crowded: bool = False
     damaged: bool = False
+    absent: tuple[Tap, ...] = ()
 
     @property
     def found(self) -> bool:
@@ -166,6 +171,26 @@ def decide(candidates: Sequence[Candidate]) -> Decision:
         f"{outliers.row} is {outliers.error:.2g} away, and {outliers.tolerance:.2g} is what the dtypes explain"
     )
     return replace(plain, error=outliers.error, tolerance=outliers.tolerance, reason=reason, damaged=True)
+
+
+def beside_absent(decision: Decision, missing: Sequence[Tap]) -> Decision:
+    """The decision where the reference lacks a boundary beside the best: that one would be the runner-up.
+
+    Args:
+        decision: What the reference's states say.
+        missing: States that the reference lacks.
+    """
+    at = decision.best.tap
+    absent = tuple(
+        tap for tap in missing if FINAL_NORM not in (tap.state, at.state) and abs(at.boundary - tap.boundary) == 1
+    )
+    if not decision.found or not absent or MARGIN * decision.error <= STEP:
+        return decision
+    reason = (
+        f"{decision.best.label()} is {decision.error:.2g} away, and {describe_taps(absent)} may be nearer: "
+        "not in the reference"
+    )
+    return replace(decision, reason=reason, absent=absent)
 
 
 def _several(fitting: list[Candidate]) -> str:

@@ -13,7 +13,7 @@ from drafter_contracts.evidence.documents import StateMatch, TapError
 from drafter_contracts.value_types import State
 from drafter_contracts.values.matching import recorded as recording
 from drafter_contracts.values.matching import rows
-from drafter_contracts.values.matching.decide import Candidate, Decision, decide
+from drafter_contracts.values.matching.decide import Candidate, Decision, beside_absent, decide
 from drafter_contracts.values.matching.recorded import Recorded, record
 from drafter_contracts.values.matching.reference import Reference, prepare
 from drafter_contracts.values.matching.rotated import rotated
@@ -71,6 +71,7 @@ def _match(number: int, recorded: Recorded, reference: Reference) -> StateMatch:
     kind: Map = ""
     if not decision.fits:
         kind, candidates, decision = _transformed(recorded, candidates, decision)
+    decision = beside_absent(decision, reference.capture.missing())
     best = decision.best
     others = [other for other in candidates if other.tap != best.tap]
     following = min(others, key=lambda other: other.error, default=None)

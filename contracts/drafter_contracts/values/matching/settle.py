@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from drafter_contracts.layout import describe_taps
 from drafter_contracts.values.matching.decide import FEW_ROWS, Decision
 from drafter_contracts.values.matching.recorded import Recorded
 from drafter_contracts.values.matching.roundoff import UNIT, Arithmetic, factor
@@ -14,6 +15,8 @@ def settle(decision: Decision, recorded: Recorded) -> str:
     """What to do about an unknown state: one sentence, or "" if the state was found."""
     if decision.found:
         return ""
+    if decision.absent:
+        return f"a reference that holds {describe_taps(decision.absent)} too"
     if decision.damaged:
         return "record the sample again, or leave these rows out"
     if decision.crowded:

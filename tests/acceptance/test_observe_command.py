@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from contextlib import closing
 
 import msgspec
@@ -191,9 +192,26 @@ def test_a_log_into_a_real_registry_counts_once_however_often_it_is_read(drafter
     assert seen.observation.length == pytest.approx(2.7)
 
 
+#: Whoever runs the tests in the background may have SIGINT ignored, which children inherit.
+_LISTENING = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_with_the_verdict_so_far(command, observed, number):
-    line = [command, "observe", "--log", "-", "--interval", "1", "--promise", "2.8", "--json"]
+    line = [
+        sys.executable,
+        "-c",
+        _LISTENING,
+        command,
+        "observe",
+        "--log",
+        "-",
+        "--interval",
+        "1",
+        "--promise",
+        "2.8",
+        "--json",
+    ]
     with subprocess.Popen(
         line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:

@@ -104,6 +104,15 @@ def test_a_redirect_is_followed_nowhere_and_takes_no_key_along(stub, other_stub,
     assert other_stub.asked == []
 
 
+def test_metrics_that_are_mounted_elsewhere_below_the_same_address(stub, client):
+    stub.answers["/metrics"] = (307, b"", {"location": "http://elsewhere.example/metrics/"})
+    stub.answers["/metrics/"] = "vllm:spec_decode_num_drafts_total 5\n"
+    assert client.metrics().engine == "vllm"
+    assert stub.asked == ["/metrics", "/metrics/"]
+    del stub.answers["/metrics"]
+    assert client.metrics() is None
+
+
 def test_a_body_without_end_is_cut(stub, client, monkeypatch):
     monkeypatch.setattr(engine_module, "_LARGEST", 1000)
     stub.answers["/server_info"] = stub.ENDLESS

@@ -236,6 +236,16 @@ def test_only_a_mean_since_the_start_is_one_figure_however_often_it_is_told(stub
     assert "--enable-metrics" in report.limits[0]
 
 
+def test_a_verdict_that_can_never_come_is_not_waited_for(stub, watch):
+    sglang(stub, internal_states=[{"avg_spec_accept_length": 2.5}])
+    report = watch("--promise", "2.8", "--until-verdict")
+    assert (report.source, report.exit_code) == ("server info", 5)
+    sglang(stub, speculative_algorithm=None)
+    stub.answers["/metrics"] = "sglang:num_running_reqs 0\n"
+    report = watch("--promise", "2.8", "--until-verdict")
+    assert (report.source, report.exit_code) == ("metrics", 5)
+
+
 def test_made_up_figures_void_the_observation(stub, watch):
     variables = {"env_vars": {"SGLANG_SIMULATE_ACC_LEN": "3.5"}}
     sglang(stub, internal_states=[variables])
@@ -399,3 +409,29 @@ def test_on_a_terminal_one_line_is_rewritten(stub, vllm, watch, monkeypatch):
     assert all(len(one.split("\n")[0]) < 60 for one in rewritten[1:])
     assert "\n14:00:20 " in rewritten[2]  # a note does not stand in the live line
     assert terminal.text.endswith("\n")
+
+
+_RECORDED = os.path.join(os.path.dirname(__file__), "..", "data", "acceptance", "sglang-0.5.23.json")
+
+
+def test_a_real_engine_replayed(stub, watch, tmp_path):
+    """SGLang 0.5.23 on a CPU with a trained drafter, as it answered: what it served, its counters, its log."""
+    with open(_RECORDED, encoding="utf-8") as file:
+        recorded = json.load(file)["right"]
+    stub.answers["/server_info"] = recorded["after"]
+    stub.answers["/metrics"] = list(recorded["metrics"])
+    counters = watch("--promise", "1.9", "--for", "30")
+    assert (counters.source, counters.conditions.release, counters.conditions.steps) == ("metrics", "0.5.23", 3)
+    assert counters.notes == ()
+    assert counters.judgement.readings >= 2
+    path = tmp_path / "engine.log"
+    path.write_text("\n".join(recorded["log"]) + "\n")
+    log = watch("--promise", "1.9", "--log", path, "--from-start", "--for", "0", "--steps", 3, url=False)
+    assert log.judgement.word == "as promised"
+    assert log.judgement.readings == sum("accept len" in line for line in recorded["log"])
+    del stub.answers["/metrics"]
+    mean = watch("--promise", "1.9", "--for", "30")
+    assert (mean.source, mean.judgement.readings) == ("server info", 1)
+    # Three sources of one engine: what they have in common is the length.
+    assert counters.judgement.seen == pytest.approx(log.judgement.seen, abs=0.15)
+    assert mean.judgement.seen == pytest.approx(log.judgement.seen, abs=0.15)

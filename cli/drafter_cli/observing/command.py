@@ -125,6 +125,7 @@ def observe(parsed: Parsed, clock: Clock) -> Report:
             watch,
             live,
             state=asked.state,
+            can_tell=setting.state.speculating is not False,
             interval=options.interval,
             clock=clock,
         )

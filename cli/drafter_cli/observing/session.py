@@ -96,6 +96,7 @@ class Session:
         watch: What judges.
         told: Who is told.
         state: Asks the engine, or the log, again what it is; None where nothing can be asked.
+        can_tell: Whether there is something to see at all.
         interval: Seconds between looks.
         clock: Time.
     """
@@ -107,11 +108,12 @@ class Session:
         told: Told,
         *,
         state: Callable[[], EngineState] | None = None,
+        can_tell: bool = True,
         interval: float = 10.0,
         clock: Clock | None = None,
     ) -> None:
         self._source, self._watch, self._told = source, watch, told
-        self._state, self._interval = state, interval
+        self._state, self._can_tell, self._interval = state, can_tell, interval
         self._clock = clock if clock is not None else SystemClock()
         self._silent_since: float | None = None
         self._failures = 0
@@ -200,7 +202,8 @@ class Session:
     def _done(self, until: Until, passed: float, *, behind: bool) -> bool:
         if until.readings is not None and self._watch.count >= until.readings:
             return True
-        if until.verdict and (self._watch.simulated or is_final(self._watch.verdict(), until.names)):
+        hopeless = not self._can_tell or self._source.cumulative or self._watch.simulated
+        if until.verdict and (hopeless or is_final(self._watch.verdict(), until.names)):
             return True
         return until.seconds is not None and passed >= until.seconds and not behind
 

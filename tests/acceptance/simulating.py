@@ -65,9 +65,9 @@ def until(values: list[float]) -> tuple[int, str]:
     return len(values), TOO_LITTLE
 
 
-def _errors(runs: int = 200, count: int = 3000) -> None:
+def _errors(runs: int = 60, count: int = 3000, deviations: tuple[float, ...] = (0.2, 0.4, 0.8)) -> None:
     print("deviation  alike  outside  false")  # noqa: T201
-    for deviation in (0.2, 0.4, 0.8):
+    for deviation in deviations:
         for alike in (0.0, 0.5, 0.8, 0.9, 0.95):
             rng = random.Random(7)  # noqa: S311 - drawn again the same
             outside = false = 0
@@ -113,7 +113,20 @@ def _collapse(runs: int = 41) -> None:
         print(f"{missing:7} {sorted(found)[runs // 2]:7}", flush=True)  # noqa: T201
 
 
+def _late() -> None:
+    print("good readings  length then  until 'collapsed'")  # noqa: T201
+    for good in (300, 900, 1800, 3600):
+        for length in (1.0, 1.3):
+            rng = random.Random(1)  # noqa: S311 - drawn again the same
+            before = lengths(rng, PROMISED, 0.4, 0.0, good)
+            after = lengths(rng, length, 0.2 if length > 1 else 0.0, 0.0, 2000)
+            counts = range(20, 2000, 20)
+            told = next((n for n in counts if judged(before + after[:n]).word == COLLAPSED), 2000)
+            print(f"{good:13} {length:12} {told:10}", flush=True)  # noqa: T201
+
+
 if __name__ == "__main__":
     _power()
     _collapse()
+    _late()
     _errors()

@@ -105,7 +105,7 @@ def test_one_rank_that_is_bad_is_named_and_decides(stub, watch):
         engine.run(2.8, steps=1000, core="0")
         stub.answers["/metrics"] = engine.run(1.0, steps=50, core="1")
 
-    report = watch("--promise", "2.0", "--for", "50m", "--fail-on", "collapsed", clock=Clock(then))
+    report = watch("--promise", "2.0", "--for", "50m", "--interval", "30", "--fail-on", "collapsed", clock=Clock(then))
     assert [(one.rank, one.judgement.word) for one in report.ranks] == [("0", "as promised"), ("1", "collapsed")]
     assert report.judgement.word == "collapsed"
     assert report.judgement.reason.startswith("rank 1 by itself: ")
@@ -228,7 +228,7 @@ def test_an_engine_that_does_not_say_after_a_restart_is_asked_again(stub, watch)
 
 def test_only_a_mean_since_the_start_is_one_figure_however_often_it_is_told(stub, watch):
     sglang(stub, internal_states=[{"avg_spec_accept_length": 2.5}, {"avg_spec_accept_length": 2.7}])
-    report = watch("--promise", "2.8", "--for", "1h")
+    report = watch("--promise", "2.8", "--for", "10m")
     assert report.source == "server info"
     assert [(one.rank, one.judgement.readings) for one in report.ranks] == [("0", 1), ("1", 1)]
     assert report.judgement.word == "too little seen"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 
 from drafter_cli.client.registry_option import OPTIONS as REGISTRY
 from drafter_cli.client.registry_option import of_registry
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from drafter_cli.observing.promised import Promises
     from drafter_cli.observing.report import Report
     from drafter_cli.observing.session import Clock, Until
+    from drafter_cli.observing.setting_up import Asked, Setting
     from drafter_contracts.acceptance.records import Conditions, EngineState, Judgement
 
 #: What `--fail-on` knows: the verdicts, written as one word each, and what a verdict adds.
@@ -100,15 +101,18 @@ def observe(parsed: Parsed, clock: Clock) -> Report:
     options = _Options(parsed)
     from drafter_cli.observing.engine import EngineClient
     from drafter_cli.observing.follow import Follower
-    from drafter_cli.observing.live import Live, iso
-    from drafter_cli.observing.report import Report
-    from drafter_cli.observing.session import Session
+    from drafter_cli.observing.live import Live
     from drafter_cli.observing.setting_up import Asked, set_up
-    from drafter_cli.observing.watch import Watch
 
-    client = EngineClient(parsed.value("--url")) if parsed.has("--url") else None
-    follower = Follower(parsed.value("--log"), from_start=parsed.has("--from-start")) if parsed.has("--log") else None
-    with _registry(parsed) as backend, closing(Live(clock, parsed.value("--output"))) as live:
+    with ExitStack() as stack:
+        client = EngineClient(parsed.value("--url")) if parsed.has("--url") else None
+        follower = None
+        if parsed.has("--log"):
+            follower = stack.enter_context(
+                closing(Follower(parsed.value("--log"), from_start=parsed.has("--from-start")))
+            )
+        backend = stack.enter_context(_registry(parsed))
+        live = stack.enter_context(closing(Live(clock, parsed.value("--output"))))
         asked = Asked(client, options.stated)
         setting = set_up(client, follower, asked)
         promises = _promises(parsed, backend, setting.state)
@@ -116,47 +120,44 @@ def observe(parsed: Parsed, clock: Clock) -> Report:
             live.say(limit)
         if options.post and backend is not None:
             live.poster = _poster(parsed, backend, promises.reference, options.instance, live)
-        watch = Watch(
-            promises.promises, setting.state.conditions, simulated=setting.state.simulated, window=options.window
-        )
-        begun = iso(clock.wall())
-        session = Session(
-            setting.source,
-            watch,
-            live,
-            state=asked.state,
-            can_tell=setting.state.speculating is not False,
-            interval=options.interval,
-            clock=clock,
-        )
-        session.run(options.until)
-        posted = live.poster.end() if live.poster is not None else None
-        verdict = watch.verdict()
-        if follower is not None:
-            follower.close()
-        return Report(
-            engine=parsed.value("--url") or parsed.value("--log"),
-            source=setting.source.kind,
-            limits=setting.limits,
-            conditions=watch.conditions,
-            promised_by=promises.origin,
-            begun=begun,
-            ended=iso(clock.wall()),
-            first=None if watch.first is None else iso(watch.first),
-            last=None if watch.last is None else iso(watch.last),
-            judgement=verdict,
-            ranks=watch.seen().ranks,
-            windows=tuple(watch.windows),
-            notes=tuple(live.notes),
-            posted=posted,
-            exit_code=exit_code(
-                verdict,
-                [one.judgement for one in watch.windows],
-                options.fail_on,
-                posted,
-                demanded=options.until.verdict,
-            ),
-        )
+        return _observed(parsed, options, setting, asked, promises, live, clock)
+
+
+def _observed(
+    parsed: Parsed, options: _Options, setting: Setting, asked: Asked, promises: Promises, live: Live, clock: Clock
+) -> Report:
+    from drafter_cli.observing.live import iso
+    from drafter_cli.observing.report import Report
+    from drafter_cli.observing.session import Session
+    from drafter_cli.observing.watch import Watch
+
+    state = setting.state
+    watch = Watch(promises.promises, state.conditions, simulated=state.simulated, window=options.window)
+    can_tell = state.speculating is not False
+    begun = iso(clock.wall())
+    session = Session(
+        setting.source, watch, live, state=asked.state, can_tell=can_tell, interval=options.interval, clock=clock
+    )
+    session.run(options.until)
+    posted = live.poster.end() if live.poster is not None else None
+    verdict, before = watch.verdict(), [one.judgement for one in watch.windows]
+    return Report(
+        engine=parsed.value("--url") or parsed.value("--log"),
+        source=setting.source.kind,
+        limits=setting.limits,
+        conditions=watch.conditions,
+        promised_by=promises.origin,
+        begun=begun,
+        ended=iso(clock.wall()),
+        first=None if watch.first is None else iso(watch.first),
+        last=None if watch.last is None else iso(watch.last),
+        judgement=verdict,
+        ranks=watch.seen().ranks,
+        windows=tuple(watch.windows),
+        notes=tuple(live.notes),
+        posted=posted,
+        exit_code=exit_code(verdict, before, options.fail_on, posted, demanded=options.until.verdict),
+    )
 
 
 def _poster(parsed: Parsed, backend: Backend, reference: str, instance: str, live: Live) -> Poster:

@@ -11,6 +11,7 @@ import pytest
 
 from drafter_cli.commandline import parse
 from drafter_cli.observing.command import COMMANDS, observe
+from drafter_cli.observing.live import Live
 
 _spec = importlib.util.spec_from_file_location("observed", os.path.join(os.path.dirname(__file__), "observed.py"))
 _observed = importlib.util.module_from_spec(_spec)
@@ -374,6 +375,14 @@ def test_lines_are_added_to_a_file(stub, vllm, watch, tmp_path):
     assert report.judgement.readings == 3
     assert "/dev/full cannot be written" in report.notes[0]
     assert len(report.notes) == 1
+
+
+def test_notes_are_bounded(capsys):
+    live = Live(Clock())
+    for number in range(300):
+        live.note(f"note {number}")
+    assert (len(live.notes), len(capsys.readouterr().err.splitlines())) == (200, 300)
+    live.close()
 
 
 class Terminal:

@@ -97,6 +97,10 @@ def test_binary_junk_and_endless_lines(log, follower):
     assert after == "after"
     put(log, b"y" * (LONGEST_LINE + 1))
     assert follower.poll() == ("y" * LONGEST_LINE,)
+    assert follower._rest == b""  # what is dropped is not kept
+    put(log, b"y" * LONGEST_LINE)
+    assert follower.poll() == ()
+    assert follower._rest == b""
     put(log, b"y" * LONGEST_LINE + b" accept len: 9.99\nnext\n")
     assert follower.poll() == ("next",)
 

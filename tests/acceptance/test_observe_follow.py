@@ -71,6 +71,21 @@ def test_rotation_by_rename_loses_nothing(log, follower):
     assert not follower.behind
 
 
+def test_what_is_written_while_a_rotation_is_noticed_is_read(log, follower, monkeypatch):
+    real = os.stat
+
+    def stat(path, *words, **names):
+        if path == log and not os.path.lexists(log + ".1"):
+            os.rename(log, log + ".1")
+            put(log + ".1", b"at the last moment\n")
+            put(log, b"new\n")
+        return real(path, *words, **names)
+
+    monkeypatch.setattr(os, "stat", stat)
+    assert follower.poll() == ("at the last moment",)
+    assert follower.poll() == ("new",)
+
+
 def test_truncation_is_seen_and_told(log, follower):
     put(log, b"one\nhalf a li")
     assert follower.poll() == ("one",)

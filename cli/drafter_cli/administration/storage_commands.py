@@ -25,7 +25,8 @@ COMMANDS = {
         name="gc",
         summary="remove blobs that no version names",
         description=(
-            "Removes blobs that no version names and uploads that nobody continues, both only after a grace period.\n"
+            "Removes blobs that no version names and uploads that nobody continues, both only after a grace period,\n"
+            "and observations that are older than their retention (90 days, unless the settings say otherwise).\n"
             "Safe while servers run and drafters are published. --dry-run says what would go."
         ),
         options=(
@@ -121,6 +122,7 @@ def _gc_text(report: GcReport) -> str:
         f"{plural(len(report.blobs_removed), 'blob')} ({size(report.bytes_removed)})",
         plural(report.uploads_removed, "unfinished upload"),
         f"{plural(len(report.orphans_removed), 'object')} without a row",
+        f"{plural(report.observations_removed, 'old observation')}",
     )
     lines = [
         f"{verb} {', '.join(parts)}",

@@ -26,7 +26,7 @@ COMMANDS = {
         summary="make a token with scopes and an expiry",
         description=(
             "Makes a token and prints it, alone, on standard output; it is shown this once and kept only as a digest.\n"
-            "Scopes: read, publish:GLOB and alias:GLOB for names that GLOB fits, admin."
+            "Scopes: read, publish:GLOB, alias:GLOB and observe:GLOB for names that GLOB fits, admin."
         ),
         words=("NAME",),
         options=(
@@ -38,6 +38,7 @@ COMMANDS = {
         examples=(
             ("drafters token create trainer --scope read 'publish:kimi-*' > trainer.token", "for a training job"),
             ("drafters token create launcher --scope read --expires never", "for engines"),
+            ("drafters token create observer --scope 'observe:*' --expires never", "for drafters observe beside them"),
         ),
     ),
     "token list": Command(
@@ -96,7 +97,7 @@ def run(command: Command, parsed: Parsed) -> int:
     if command.name == "token create":
         _days(parsed)
         if not parsed.many("--scope"):
-            raise UsageError("token create needs --scope", "read, publish:GLOB, alias:GLOB or admin")
+            raise UsageError("token create needs --scope", "read, publish:GLOB, alias:GLOB, observe:GLOB or admin")
     Paging.of(parsed)
     with closing(connect(parsed, create=command.name == "token create")) as registry:
         actions[command.name](registry, parsed)

@@ -10,15 +10,18 @@ from drafter_cli.client.paging import PAGING, Paging
 from drafter_cli.commandline import JSON, Command, Option, Parsed
 from drafter_cli.errors import EXIT_OK, EXIT_REFUSED, OutputError, UsageError
 from drafter_cli.table import output_width, print_table
-from drafter_cli.terminal import Style, colours, write, write_json
+from drafter_cli.terminal import Style, colours, draws_unicode, write, write_json
 from drafter_cli.words import number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from drafter_cli.client.backend import Backend
-    from drafter_registry.documents import VersionSummary
+    from drafter_registry.acceptance_documents import SeenHour
+    from drafter_registry.documents import VersionDocument, VersionSummary
 
 _FILTERS = ("name", "target", "architecture", "method", "alias", "fingerprint", "state")
+#: Pages of a history that `show` draws, the newest ones.
+_DRAWN_PAGES = 4
 
 COMMANDS = {
     "list": Command(
@@ -53,8 +56,9 @@ COMMANDS = {
         summary="one stored version: its manifest, files, aliases, state",
         description=(
             "Shows one version: what it captures in both numberings and in which order, how that is known, its\n"
-            "target, files and aliases, who published it, and why it was yanked. --manifest prints the stored\n"
-            "manifest byte for byte, after its digest was verified."
+            "target, files and aliases, who published it, and why it was yanked; what was measured since, and drawn\n"
+            "by hours or days what engines were seen to accept. --manifest prints the stored manifest byte for byte,\n"
+            "after its digest was verified."
         ),
         words=("REF",),
         options=(Option("--manifest", "print the manifest's own bytes and nothing else"), JSON, *OPTIONS),
@@ -152,8 +156,32 @@ def _show(registry: Backend, parsed: Parsed) -> int:
         return EXIT_OK
     from drafter_cli.catalogue.version_view import render
 
-    write(render(document, style=Style(on=colours(sys.stdout)), width=output_width()))
+    style, width = Style(on=colours(sys.stdout)), output_width()
+    later = _later(registry, document, style, width)
+    write(render(document, style=style, width=width) + later)
     return EXIT_OK
+
+
+def _later(registry: Backend, document: VersionDocument, style: Style, width: int) -> str:
+    """What was measured and seen since the version was published; nothing if the server is older than that."""
+    from drafter_cli.catalogue.seen_view import render
+    from drafter_registry import limits
+    from drafter_registry.errors import NotFoundError
+
+    exact = f"{document.summary.name}@{document.summary.version}"
+    seen: tuple[SeenHour, ...] = ()
+    cursor = ""
+    try:
+        attached = registry.acceptances(exact).items
+        for _ in range(_DRAWN_PAGES):
+            page = registry.history(exact, cursor=cursor, limit=limits.page_max_items)
+            seen, cursor = seen + page.items, page.next
+            if not cursor:
+                break
+    except NotFoundError:
+        return ""
+    found = render(attached, seen, style=style, width=width, unicode=draws_unicode(sys.stdout))
+    return f"\n{found}" if found else ""
 
 
 def _write_manifest(registry: Backend, reference: str) -> None:

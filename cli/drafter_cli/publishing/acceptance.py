@@ -41,7 +41,7 @@ def stated(parsed: Parsed, *, steps: int | None, topk: int | None, draft_tokens:
     if parsed.has("--acceptance"):
         if single:
             raise UsageError(f"--acceptance and {single[0]} state the same thing", "give one of them")
-        return _read(parsed.value("--acceptance"))
+        return read_file(parsed.value("--acceptance"))
     if not parsed.has("--accept-length"):
         if single:
             raise UsageError(f"{single[0]} says nothing without --accept-length", "give both")
@@ -61,8 +61,12 @@ def stated(parsed: Parsed, *, steps: int | None, topk: int | None, draft_tokens:
         raise UsageError(f"--accept-length is {text!r}", "write tokens per step, 1 or more: 2.7") from None
 
 
-def _read(path: str) -> tuple[Acceptance, ...]:
-    """One record, or a list of them."""
+def read_file(path: str) -> tuple[Acceptance, ...]:
+    """The acceptances of a file: one record, or a list of them.
+
+    Raises:
+        EvidenceError: It holds none.
+    """
     try:
         with open(path, "rb") as file:
             data = file.read(limits.evidence_max_bytes + 1)

@@ -78,7 +78,7 @@ def report(
         registry.database.lock(connection, f"observations {version.id}")  # or two could fill one hour together
         _refuse_if_full(connection, version, run, rows)
         told = {"version_id": version.id, "run": run, "reported_at": registry.now(), "reported_by": actor.name}
-        taken = sum(_put(connection, row | told) for row in rows)
+        taken = _put(connection, [row | told for row in rows])
         old = (ObservationRow.version_id == version.id, ObservationRow.hour < oldest_hour(registry))
         connection.execute(delete(ObservationRow).where(*old))
     return ObservationsTaken(
@@ -170,19 +170,19 @@ def _refuse_if_full(
             )
 
 
-def _put(connection: Connection, row: dict[str, Any]) -> int:
-    """1 if the row was put in, or took the place of one with fewer readings."""
+def _put(connection: Connection, rows: Sequence[dict[str, Any]]) -> int:
+    """How many of the rows were put in, or took the place of one with fewer readings."""
     if connection.dialect.name == "sqlite":
         from sqlalchemy.dialects.sqlite import insert
     else:
         from sqlalchemy.dialects.postgresql import insert  # type: ignore[assignment]
-    new = insert(ObservationRow).values(row)
-    changed = {name: new.excluded[name] for name in row if name not in _KEY}
+    new = insert(ObservationRow).values(rows)
+    changed = {name: new.excluded[name] for name in rows[0] if name not in _KEY}
     upsert = new.on_conflict_do_update(
         index_elements=_KEY, set_=changed, where=ObservationRow.readings < new.excluded.readings
     )
-    # PostgreSQL's driver counts no rows here.
-    return 0 if connection.execute(upsert.returning(ObservationRow.id)).first() is None else 1
+    # What comes back is what was written; PostgreSQL's driver counts no rows here.
+    return len(connection.execute(upsert.returning(ObservationRow.id)).all())
 
 
 def _entries(connection: Connection, wanted: Sequence[Any], most: int) -> list[list[Row[*tuple[Any, ...]]]]:

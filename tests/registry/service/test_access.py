@@ -27,7 +27,14 @@ CASES = [
     (("publish:*",), "alias", "kimi-eagle3", False),
     (("alias:*",), "publish", "kimi-eagle3", False),
     (("alias:*",), "alias", "kimi-eagle3", True),
-    (("publish:*", "alias:*", "read"), "admin", "", False),
+    (("observe:kimi-*",), "observe", "kimi-eagle3", True),
+    (("observe:kimi-*",), "observe", "qwen-eagle3", False),
+    (("observe:*",), "publish", "kimi-eagle3", False),
+    (("observe:*",), "alias", "kimi-eagle3", False),
+    (("observe:*",), "read", "", True),
+    (("publish:*", "alias:*"), "observe", "kimi-eagle3", False),
+    (("admin",), "observe", "anything", True),
+    (("publish:*", "alias:*", "observe:*", "read"), "admin", "", False),
     (("admin",), "publish", "anything", True),
     (("admin",), "alias", "anything", True),
     (("admin",), "read", "", True),
@@ -48,13 +55,13 @@ def test_scopes_allow_what_they_say(scopes, verb, name, allowed):
         assert (str(caught.value), caught.value.hint) == (str(there_is_none), there_is_none.hint)
 
 
-@pytest.mark.parametrize("verb", ["read", "publish", "alias", "admin"])
+@pytest.mark.parametrize("verb", ["read", "publish", "alias", "observe", "admin"])
 def test_without_a_token_one_is_asked_for(verb):
     with pytest.raises(NotAuthorisedError, match="needs a token"):
         require(anonymous(Settings()), verb, "kimi-eagle3")
 
 
-@pytest.mark.parametrize("verb", ["publish", "alias", "admin"])
+@pytest.mark.parametrize("verb", ["publish", "alias", "observe", "admin"])
 def test_anonymous_reading_is_for_reading_alone(verb):
     everybody = anonymous(Settings(anonymous_read=True))
     require(everybody, "read", "kimi-eagle3")
@@ -67,7 +74,19 @@ def test_scopes_are_kept_once_and_in_order():
 
 
 def test_every_wrong_scope_is_named():
-    bad = ("write", "publish:", "publish", "alias:Kimi", "publish:[a-z]*", "alias:a b", "read:x", "admin ", "")
+    bad = (
+        "write",
+        "observe",
+        "observe:K",
+        "publish:",
+        "publish",
+        "alias:Kimi",
+        "publish:[a-z]*",
+        "alias:a b",
+        "read:x",
+        "admin ",
+        "",
+    )
     with pytest.raises(InvalidError) as caught:
         check_scopes(("read", *bad))
     assert [fault.pointer for fault in caught.value.faults] == [f"/scopes/{i + 1}" for i in range(len(bad))]

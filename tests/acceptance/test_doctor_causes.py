@@ -369,3 +369,15 @@ def test_a_loose_threshold_is_said(tmp_path, monkeypatch):
     found = scene.examine(monkeypatch=monkeypatch, judged=scenes.judgement(DEGRADED))
     assert [(one.code, one.confidence) for one in found.causes] == [("ACCEPTANCE_THRESHOLD", "possible")]
     assert "speculative_accept_threshold_single 0.9" in found.causes[0].message
+
+
+def test_a_drafter_inside_the_target_is_launched_without_a_path(tmp_path):
+    """The engine fills its own target in as the draft path: nobody stated one."""
+    from drafter_cli.doctor import running
+    from drafter_cli.gate_options import Request
+
+    scene = scenes.Scene(tmp_path)
+    scene.info = {"speculative_draft_model_path": scene.target_path}
+    assert "--speculative-draft-model-path" not in running.of_state(scene.state(), Request(())).invocation.arguments
+    scene.info = {}
+    assert "--speculative-draft-model-path" in running.of_state(scene.state(), Request(())).invocation.arguments

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 #: Most seconds for which counters are looked at: they stop to be when the verdict on them is there.
 _SECONDS = 60.0
+#: Seconds without a byte: an engine answers between two forward passes, and a long prefill is one.
+_TIMEOUT = 60.0
 
 COMMANDS = {
     "doctor": Command(
@@ -115,7 +117,7 @@ def _by_url(
     from drafter_cli.observing.engine import EngineClient
     from drafter_contracts.acceptance.causes_of_engine import unseen_environment
 
-    client = EngineClient(parsed.value("--url"))
+    client = EngineClient(parsed.value("--url"), timeout=_TIMEOUT, patience=2 * _TIMEOUT)
     state = client.state()
     environment = _environment(client)
     state = with_environment(state, environment)

@@ -199,7 +199,8 @@ def _promised_target(promises: tuple[Promise, ...]) -> dict[str, str]:
 
 
 def _acceptance(notes: _Notes, judgement: Judgement | None, patient: Patient, promises: tuple[Promise, ...]) -> None:
-    for one in causes_of_engine.conditions(judgement):
+    told = any(one.code.startswith("TARGET_") and one.code.endswith("_DIFFERS") for one in notes.causes)
+    for one in causes_of_engine.conditions(judgement, told=told):
         notes.add(one)
     if judgement is None:
         return

@@ -131,7 +131,7 @@ def _engine(state: EngineState, asked: Request) -> Engine:
 
 def _judged(state: EngineState) -> dict[str, object]:
     """The arguments in force, without the draft path that a release fills in where the target brings the drafter."""
-    values = {name: value for name, value in state.arguments.items() if name != _COMMAND}
+    values = dict(state.arguments)
     if values.get(_DRAFT) and values.get(_DRAFT) == values.get(_MODEL):
         del values[_DRAFT]
     return values

@@ -65,26 +65,15 @@ def of_engine(
         settled: Whether these readings are enough.
 
     Raises:
-        UnreachableError: It stopped to answer.
-        ContractsError: Counters that are none.
+        UsageError: It wants a key.
     """
-    from drafter_contracts.acceptance.exposition import difference, restarted
+    from drafter_cli.errors import UnreachableError
+    from drafter_contracts.errors import EngineReportError
 
-    before = client.metrics()
-    readings: tuple[Reading, ...] = ()
-    told = "/metrics"
-    looks = int(seconds / _EVERY) if before is not None and before.tells_acceptance else 0
-    for _ in range(looks):
-        sleep(_EVERY)
-        after = client.metrics()
-        if before is None or after is None:
-            break
-        if again := restarted(before, after):
-            readings, told = (), f"/metrics since the engine was started again ({again})"
-        readings += difference(before, after)
-        before = after
-        if settled(readings):
-            break
+    try:
+        readings, told = _counted(client, seconds, sleep, settled)
+    except (UnreachableError, EngineReportError) as error:  # what it said of itself is worth a look all the same
+        readings, told = (), str(error)
     own = tuple(
         Reading(length=length, rank=str(rank) if len(state.lengths) > 1 else "", source="server info")
         for rank, length in enumerate(state.lengths)
@@ -94,8 +83,35 @@ def of_engine(
         return Seen(readings, told=f"{told}, {len(readings)} looks in which something was verified")
     if own:
         return Seen(own, told="the engine's own mean since its start, of how many steps it does not say")
-    why = f"no verify step was counted in {seconds:g} s" if looks else "it tells no counters"
-    return Seen(open=(_nothing(f"{why}, and it tells no mean of its own"),))
+    return Seen(open=(_nothing(f"{told}, and it tells no mean of its own"),))
+
+
+def _counted(
+    client: EngineClient,
+    seconds: float,
+    sleep: Callable[[float], None],
+    settled: Callable[[tuple[Reading, ...]], bool],
+) -> tuple[tuple[Reading, ...], str]:
+    """Readings of the counters and where they are from; without any, why there are none."""
+    from drafter_contracts.acceptance.exposition import difference, restarted
+
+    before = client.metrics()
+    if before is None or not before.tells_acceptance:
+        return (), "it tells no counters"
+    readings: tuple[Reading, ...] = ()
+    told = "/metrics"
+    for _ in range(int(seconds / _EVERY)):
+        sleep(_EVERY)
+        after = client.metrics()
+        if after is None:
+            break
+        if again := restarted(before, after):
+            readings, told = (), f"/metrics since the engine was started again ({again})"
+        readings += difference(before, after)
+        before = after
+        if settled(readings):
+            break
+    return readings, told if readings else f"no verify step was counted in {seconds:g} s"
 
 
 def of_log(lines: tuple[str, ...], path: str) -> Seen:

@@ -25,6 +25,8 @@ _ALGORITHM = "speculative_algorithm"
 _DRAFT = "speculative_draft_model_path"
 #: Of a path into a Hub cache: the commit.
 _SNAPSHOT = re.compile(r"/snapshots/([0-9a-f]{40})(?:/|$)")
+#: How a line says that one side of a comparison is missing.
+_PROMISE_SILENT, _NOT_SAID = "the promise does not say", "is not known"
 _THRESHOLDS = ("speculative_accept_threshold_single", "speculative_accept_threshold_acc")
 
 
@@ -201,20 +203,35 @@ def served_otherwise(state: EngineState) -> tuple[Cause, ...]:
     return tuple(found)
 
 
-def conditions(judgement: Judgement | None) -> tuple[Cause, ...]:
-    """Conditions in which what runs differs from the promise."""
-    if judgement is None or not judgement.differs:
+def conditions(judgement: Judgement | None, *, told: bool) -> tuple[Cause | Open, ...]:
+    """Conditions in which what runs differs from the promise, and those that one of the two does not say.
+
+    Args:
+        judgement: Seen against promised.
+        told: Whether what differs of the target is a cause of its own already.
+    """
+    if judgement is None:
         return ()
-    return (
-        Cause(
-            code="CONDITIONS_DIFFER",
-            message=f"the promise was measured under other conditions: {'; '.join(judgement.differs)}",
-            confidence=POSSIBLE,
-            evidence=(f"promise: {judgement.promise}",) if judgement.promise else (),
-            next="measure under the promise's conditions, or promise these (drafters acceptance add)",
-            catalogue=("R24", "R26"),
-        ),
-    )
+    unsaid = tuple(line for line in judgement.differs if line.endswith(_NOT_SAID) or _PROMISE_SILENT in line)
+    other = [line for line in judgement.differs if line not in unsaid]
+    if told:
+        other = [line for line in other if not line.startswith("target ")]
+    found: list[Cause | Open] = []
+    if other:
+        found.append(
+            Cause(
+                code="CONDITIONS_DIFFER",
+                message=f"the promise was measured under other conditions: {'; '.join(other)}",
+                confidence=POSSIBLE,
+                evidence=(f"promise: {judgement.promise}",) if judgement.promise else (),
+                next="measure under the promise's conditions, or promise these (drafters acceptance add)",
+                catalogue=("R24", "R26"),
+            )
+        )
+    if unsaid:
+        why, settle = "; ".join(unsaid), "promise it with all its conditions (drafters acceptance add)"
+        found.append(Open(what="the promise's conditions", why=why, settle=settle))
+    return tuple(found)
 
 
 def revision_of(state: EngineState) -> str:

@@ -227,6 +227,15 @@ def test_an_engine_that_does_not_say_after_a_restart_is_asked_again(stub, watch)
     assert report.judgement.readings == 4
 
 
+def test_an_engine_that_was_silent_is_asked_what_it_is_now(stub, watch):
+    mean = {"internal_states": [{"avg_spec_accept_length": 2.5}]}
+    other = INFO | mean | {"version": "0.5.24"}
+    stub.answers["/server_info"] = [INFO | mean, INFO | mean, (503, b""), other]
+    report = watch("--promise", "2.8", "--for", "60")
+    assert report.conditions.release == "0.5.24"
+    assert "begins anew: release 0.5.23 -> 0.5.24" in report.notes[-1]
+
+
 def test_only_a_mean_since_the_start_is_one_figure_however_often_it_is_told(stub, watch):
     sglang(stub, internal_states=[{"avg_spec_accept_length": 2.5}, {"avg_spec_accept_length": 2.7}])
     report = watch("--promise", "2.8", "--for", "10m")

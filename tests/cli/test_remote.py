@@ -13,7 +13,9 @@ from drafter_cli.client.configuration import read
 from drafter_cli.client.http_client import TRIES
 from drafter_cli.client.remote import Remote
 from drafter_cli.errors import EXIT_UNREACHABLE, UnreachableError, UsageError, exit_code_of_error
+from drafter_contracts.acceptance.records import Observation
 from drafter_registry import errors
+from drafter_registry.acceptance_documents import ObservationsRequest, ObservationsTaken
 from drafter_registry.documents import (
     PROBLEM_TYPE,
     AliasState,
@@ -110,6 +112,32 @@ def test_what_would_do_something_twice_is_asked_once(scripted, remote, naps, ans
         with pytest.raises((UnreachableError, errors.UnavailableError)):
             ask()
         assert len(scripted.requests) == 1
+
+
+def test_a_report_and_an_acceptance_may_be_repeated_as_they_are(scripted, remote, naps):
+    """What was taken although the answer was lost is not taken twice: it is the same run, and the same digest."""
+    observation = Observation(hour="2026-03-01T11:00:00Z", readings=1, length=2, lowest=2, highest=2)
+    taken = ObservationsTaken(name="n", version="1", digest="d", taken=1, known=0)
+    bodies = []
+
+    def answer(request):
+        bodies.append(request.read())
+        waits = (429, {"Retry-After": "7"}, b"")
+        return None if len(bodies) == 1 else waits if len(bodies) == 2 else (200, {}, msgspec.json.encode(taken))
+
+    scripted.answer = answer
+    client = remote()
+    assert client.observe("n@prod", [observation]) == taken
+    assert client.observe("n@prod", [observation]) == taken
+    assert client.observe("n@prod", [observation], run="mine") == taken
+    sent = [msgspec.json.decode(body, type=ObservationsRequest) for body in bodies]
+    assert len(set(bodies[:4])) == 1
+    assert [one.run == sent[0].run for one in sent] == [True] * 4 + [False]
+    assert sent[4].run == "mine"
+    assert set(scripted.asked("POST")) == {"/v1/drafters/n/versions/prod/observations"}
+    assert remote().observe("n@prod", [observation]) == taken
+    assert msgspec.json.decode(bodies[-1], type=ObservationsRequest).run != sent[0].run
+    assert naps[1] >= 7
 
 
 def test_a_cut_answer_is_asked_for_again(scripted, remote, naps):

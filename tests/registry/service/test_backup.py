@@ -12,6 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import func, select
 
+from drafter_contracts.acceptance.records import Conditions, Observation
+from drafter_contracts.manifest_records import Acceptance
 from drafter_registry.db.models import BlobRow, FileRow, VersionRow
 from drafter_registry.documents import TokenRequest
 from drafter_registry.errors import (
@@ -23,7 +25,8 @@ from drafter_registry.errors import (
     SchemaError,
     StorageFullError,
 )
-from drafter_registry.service import aliases, tokens
+from drafter_registry.names import read_reference
+from drafter_registry.service import acceptances, aliases, observations, tokens
 from drafter_registry.service import backup as module
 from drafter_registry.service.backup import backup, restore
 from drafter_registry.service.context import Actor
@@ -44,11 +47,17 @@ def other(kind, request, tmp_path):
 
 @pytest.fixture
 def filled(registry, admin, drafter, publish):
-    """Two versions, an alias that moved, a token; and a blob that no version names."""
+    """Two versions, an alias that moved, a token, a promise and what was seen; and a blob that no version names."""
     publish(drafter())
     publish(drafter(version="1.1.0", steps=3))
     aliases.move(registry, admin, "tiny-eagle3", "prod", "1.0.0", expected=0, why="first")
     aliases.move(registry, admin, "tiny-eagle3", "prod", "1.1.0", expected=1, why="bessere Annahme, 更好")
+    prod = read_reference("tiny-eagle3@prod")
+    acceptances.add(registry, admin, prod, Acceptance(length=2.75, dataset="好"))
+    hour = registry.now().strftime("%Y-%m-%dT%H:00:00Z")
+    seen = {"instance": "gpu-1", "conditions": Conditions(engine="sglang", temperature=0.7), "readings": 3}
+    lengths = {"length": 7 / 3, "lowest": 1.0, "highest": 3.0, "positions": (0.9, 1 / 3)}
+    observations.report(registry, admin, prod, "a", [Observation(hour=hour, **seen, **lengths)])
     drafter(extra={"README.md": b"of no version"}).upload(registry, admin)
     return registry
 
@@ -106,6 +115,10 @@ def test_there_and_back_again_is_the_same_registry(filled, token, admin, other, 
         assert tokens.authenticate(registry, token).name == "ci"
         state = aliases.state(registry, admin, "tiny-eagle3", "prod")
         assert (state.version, state.revision, state.why) == ("1.1.0", 2, "bessere Annahme, 更好")
+        assert (len(found["observations"]), len(found["version_acceptances"])) == (1, 1)
+        prod = read_reference("tiny-eagle3@prod")
+        assert observations.history(registry, admin, prod) == observations.history(filled, admin, prod)
+        assert acceptances.listing(registry, admin, prod) == acceptances.listing(filled, admin, prod)
         for file in wanted["version_files"]:
             ours = b"".join(filled.blobs.stream(file.digest, 0, file.size))
             assert b"".join(registry.blobs.stream(file.digest, 0, file.size)) == ours

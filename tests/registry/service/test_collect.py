@@ -12,9 +12,11 @@ import msgspec
 import pytest
 from sqlalchemy import insert, select, update
 
+from drafter_contracts.acceptance.records import Observation
 from drafter_registry.db.models import BlobRow, DrafterRow, FileRow, UploadRow, VersionRow
 from drafter_registry.errors import NotFoundError
-from drafter_registry.service import uploads
+from drafter_registry.names import read_reference
+from drafter_registry.service import observations, uploads
 from drafter_registry.service.collect import collect
 from drafter_registry.service.context import Actor
 from drafter_registry.service.scrub import scrub
@@ -264,3 +266,17 @@ def test_no_named_blob_is_lost_to_collections_of_other_processes(registry, admin
             sweeper.communicate()
     for digest, data in named.items():
         assert registry.blobs.read(digest, 0, len(data)) == data
+
+
+def test_observations_past_their_retention_are_removed(registry, admin, publish, drafter):
+    publish(drafter())
+    one = read_reference("tiny-eagle3@1.0.0")
+    hours = [(registry.now() - timedelta(hours=ago)).strftime("%Y-%m-%dT%H:00:00Z") for ago in (0, 5)]
+    figures = {"readings": 1, "length": 2.0, "lowest": 2.0, "highest": 2.0}
+    observations.report(registry, admin, one, "a", [Observation(hour=hour, **figures) for hour in hours])
+    settings = msgspec.structs.replace(registry.settings, observation_retention_seconds=2 * 3600)
+    short = msgspec.structs.replace(registry, settings=settings)
+    assert collect(registry, admin).observations_removed == 0
+    assert collect(short, admin, dry_run=True).observations_removed == 1
+    assert collect(short, admin).observations_removed == 1
+    assert [seen.observation.hour for seen in observations.history(registry, admin, one).items] == hours[:1]

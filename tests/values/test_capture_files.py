@@ -252,6 +252,13 @@ def test_two_tensors_of_one_name_are_refused(tmp_path):
     assert caught.value.where == path
 
 
+def test_a_capture_is_as_readable_as_any_file(tmp_path):
+    (tmp_path / "plain").touch()
+    write_capture(str(tmp_path / "c.safetensors"), capture())
+    modes = {stat.S_IMODE(os.stat(tmp_path / name).st_mode) for name in ("plain", "c.safetensors")}
+    assert len(modes) == 1
+
+
 def test_nothing_half_written_stays(tmp_path):
     path = str(tmp_path / "c.safetensors")
     write_capture(path, capture())

@@ -141,6 +141,9 @@ def test_the_last_of_states_that_nobody_marks_is_the_last_state_unless_it_is_sai
     code, found = document(path, "--last-is-tap")
     assert (code, found.last, found.boundaries) == (EXIT_OK, None, (*TAPS, LAYERS))
     assert found.states[3].state == "final_norm"
+    for option, stated in (("--boundaries", (*TAPS, LAYERS)), ("--output-ids", tuple(b - 1 for b in TAPS))):
+        _, found = document(path, option, ",".join(map(str, stated)))
+        assert len(found.states) == len(stated), "a stated layout counts the states that feed fc"
     _, found = document(dump(records.STACKED, last=None))
     assert (found.boundaries, found.last) == (TAPS, None)
     _, found = document(dump(records.STACKED, taps=[captured.states[RAW]], last=None, name="one"))

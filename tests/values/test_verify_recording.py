@@ -100,6 +100,12 @@ def test_one_state_more_is_the_last_one_only_if_it_is(verify, capture, tmp_path,
     assert found["chunks"][3]["boundary"] == fourth.boundary
 
 
+def test_a_recording_of_the_end_of_the_probe_alone_is_refused(verify, capture, tmp_path):
+    made = sample(tmp_path, capture, [Tap(boundary) for boundary in TAPS], tokens=TOKENS[8:16])
+    code, found = verify(made)
+    assert (code, found["error"]["expected"], found["error"]["actual"]) == (7, "16 rows", "8")
+
+
 def test_other_tokens_are_said_before_anything_else(verify, capture, tmp_path):
     tokens = [*TOKENS[1:], 5]
     path = sample(tmp_path, capture, [Tap(1), Tap(3)], tokens=tokens)

@@ -137,7 +137,8 @@ def _apart(
     if not sample.last_may_be_inside or len(feeding) == 1:
         return feeding, last, notes
     at_the_end = (tap := tap_of(inside)) is not None and tap.boundary == layers
-    if not at_the_end or wanted.last_is_tap:
+    counted = any(len(one.ids) == len(feeding) for one in wanted.stated)  # whoever states the layers counts them
+    if not at_the_end or wanted.last_is_tap or counted:
         return feeding, last, notes
     note = (
         f"recorded #{inside.number} is taken for the target's last state, which such files hold beside those that feed"

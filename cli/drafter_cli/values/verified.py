@@ -99,6 +99,8 @@ def recording(drafter: str, fingerprint: FingerprintRecord, path: str, most: flo
     states, tokens, spare = _of_capture(fingerprint, path) or _of_sample(fingerprint, path)
     probe = len(fingerprint.tokens)  # what follows the probe in a recording does not change its states
     states, tokens = tuple(state[:probe] for state in states), tokens[:probe]
+    if len(tokens) < probe:  # an engine leaves out what it has in its cache; whoever records leaves out nothing
+        raise SampleError("fewer tokens than the probe", where=path, expected=f"{probe} rows", actual=str(len(tokens)))
     try:
         if spare and _is_last(fingerprint, states[-1], tokens):
             states = states[:-1]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Sequence
 from types import TracebackType
 from typing import BinaryIO, Self
@@ -75,7 +74,9 @@ class CaptureWriter:
     def __enter__(self) -> Self:
         try:
             folder, name = os.path.split(os.path.abspath(self.path))
-            descriptor, self._part = tempfile.mkstemp(prefix=f".{name}.", suffix=".part", dir=folder)
+            part = os.path.join(folder, f".{name}.{os.getpid()}.part")
+            descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+            self._part = part
         except OSError as error:
             raise self._fault("cannot be written", actual=error.strerror or str(error)) from None
         self._file: BinaryIO = open(descriptor, "wb")

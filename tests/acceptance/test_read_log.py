@@ -91,6 +91,11 @@ def test_a_time_with_a_zone_is_believed_before_the_engine_s_own(wrapper):
     assert (found.length, found.running, found.time) == (2.34, 3, UTC)
 
 
+def test_colours_inside_a_line_are_passed_over():
+    found = read_line(PLAIN.replace("] Decode", "] \x1b[36mDecode").replace("accept len: ", "accept len: \x1b[1m"))
+    assert (found.length, found.time) == (2.34, NOON)
+
+
 def test_milliseconds_and_ranks_of_a_header():
     line = LINES["0.5.9", "two ranks"].replace("12:00:00 DP1", "12:00:00.250 DP12 PP0 ATTN_CP1")
     found = read_line(line)

@@ -85,7 +85,7 @@ def test_short_answers_and_requests_without_speculation_are_not_counted_but_repo
     short = read(sglang(2.5, speed=2.0, verified=30, generated=100, requests=10))
     (found,) = difference(before, short)
     assert (found.length, found.verify_steps) == (2.5, None)
-    beside = sglang(2.5, speed=2.0, verified=100, generated=9000, requests=10)
+    beside = sglang(2.5, speed=2.0, verified=1000, generated=9000, requests=1)
     beside += 'sglang:spec_num_draft_tokens{model_name="m"} 4\n'
     assert [reading.verify_steps for reading in difference(before, read(beside))] == [None]
     probes = read(sglang(2.5, speed=2.0, verified=10, generated=38, requests=10))
@@ -119,6 +119,17 @@ def test_data_parallel_ranks_report_apart_and_shards_of_one_together():
     ]
     found = difference(Snapshot("sglang"), read("".join(lines)))
     assert [(reading.rank, reading.length) for reading in found] == [("0", 2.0), ("1", 3.0)]
+
+
+def test_of_shards_that_differ_the_first_is_believed():
+    lines = [f'sglang:spec_accept_length{{model_name="m",tp_rank="{tp}"}} {2 + tp}\n' for tp in (1, 0)]
+    assert [reading.length for reading in difference(Snapshot("sglang"), read("".join(lines)))] == [2.0]
+
+
+@pytest.mark.parametrize(("verified", "generated", "requests"), [(1, 3, 2), (10, 20, 10), (3, 9, 6)])
+def test_fewer_verify_steps_than_requests_count_nothing(verified, generated, requests):
+    after = read(sglang(verified=verified, generated=generated, requests=requests))
+    assert difference(read(sglang()), after) == ()
 
 
 def test_streamed_requests_are_counted_with_the_others():

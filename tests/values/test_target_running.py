@@ -343,7 +343,7 @@ def test_code_in_the_targets_directory_is_never_run(tmp_path):
     [
         ({"num_hidden_layers": 0}, "num_hidden_layers is 0"),
         ({"num_hidden_layers": 5000}, "too many layers"),
-        ({"hidden_size": 32}, "cannot load this target"),
+        ({"hidden_size": 32}, "the target's weights are not all there"),
         ({"model_type": "nothing"}, "cannot read this target"),
     ],
 )
@@ -361,7 +361,7 @@ def test_what_is_no_target_is_refused(tmp_path, random_target):
             run_target(path, torch.arange(4))
     with pytest.raises(CaptureError, match="unknown dtype"):
         run_target(random_target, torch.arange(4), dtype="int8")
-    with pytest.raises(CaptureError, match="cannot load this target"):
+    with pytest.raises(CaptureError, match="the target's weights are not all there"):
         run_target(random_target, torch.arange(4), device="nowhere")
     with open(tmp_path / "config.json", "w", encoding="utf-8") as file:
         file.write("{")

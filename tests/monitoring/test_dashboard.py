@@ -61,6 +61,7 @@ def test_no_variable_dangles(dashboard):
     assert variables(json.dumps(dashboard["panels"])) - BUILT_IN == set(stated)
     for place, variable in enumerate(dashboard["templating"]["list"][1:], 1):
         assert variables(variable["query"]["query"]) <= set(stated[:place])
+        assert variable["definition"] == variable["query"]["query"]
         assert variable["datasource"]["uid"] == "${datasource}"
         assert variable["allValue"] == ".*"  # with the names alone, an engine without the label would be left out
 

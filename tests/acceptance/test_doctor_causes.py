@@ -124,6 +124,7 @@ CASES = [
     ("R21", record("draft", rope_theta=5000.0), "ROPE"),
     ("R22", record("draft", norm_output=True), "NORM_OUTPUT"),
     ("R23", other_tokenizer, "TARGET_TOKENIZER"),
+    ("R23", info(tokenizer_path="/elsewhere"), "TOKENIZER_REPLACED"),
     ("R24", record("draft", thinking_mode="off"), "THINKING_MODE"),
     ("R24", promised(target_dtype="float16"), "TARGET_DTYPE_DIFFERS"),
     ("R24", promised(target_quantization="fp8"), "TARGET_QUANTISATION_DIFFERS"),
@@ -140,6 +141,7 @@ CASES = [
     ("R06", info(model_path="Org/other"), "TARGET_NAME_DIFFERS"),
     ("R24", info(chat_template="/templates/plain.jinja"), "TEMPLATE_REPLACED"),
     ("R25", flags("--pp-size", "2"), "PIPELINE_PARALLEL"),
+    ("R26", tensors(midlayer__self_attn__q_proj__bias=(64,)), "ADVISORY"),
     ("R28", tensors(norm2__weight=(64,)), "DRAFT_TENSORS"),
     (
         "R30",

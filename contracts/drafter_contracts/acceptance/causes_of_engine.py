@@ -187,6 +187,18 @@ def served_otherwise(state: EngineState) -> tuple[Cause, ...]:
                 catalogue=("R24",),
             )
         )
+    tokenizer, model = arguments.get("tokenizer_path"), arguments.get("model_path")
+    if tokenizer and model and tokenizer != model:
+        found.append(
+            Cause(
+                code="TOKENIZER_REPLACED",
+                message="the engine reads another tokenizer than the target's own",
+                confidence=POSSIBLE,
+                evidence=(f"tokenizer_path: {tokenizer}", f"model_path: {model}"),
+                next="launch it without --tokenizer-path, or compare the two tokenizer.json",
+                catalogue=("R23",),
+            )
+        )
     loose = [name for name in _THRESHOLDS if isinstance(arguments.get(name), (int, float)) and arguments[name] != 1]
     if loose:
         told = ", ".join(f"{name} {arguments[name]}" for name in loose)

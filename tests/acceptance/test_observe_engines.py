@@ -196,7 +196,8 @@ def sglang(stub, **info):
 def test_sglang_by_its_counters(stub, watch):
     sglang(stub)
     stub.answers["/metrics"] = counted([2.7] * 100)
-    report = watch("--promise", "1.9", "--until-verdict")
+    report = watch("--promise", "1.9", "--until-verdict", "--steps", "7", "--workload", "chat")
+    assert (report.conditions.steps, report.conditions.workload) == (3, "chat")  # the engine's word beats the options
     assert (report.source, report.judgement.word) == ("metrics", "as promised")
     assert report.conditions.release == "0.5.23"
     assert report.judgement.verify_steps == 200 * report.judgement.readings
@@ -316,8 +317,11 @@ def test_a_log_says_under_what_it_was_written(watch, tmp_path):
     assert report.conditions.steps == 3
     assert (report.judgement.readings, report.first[11:], report.last[14:]) == (200, report.first[11:], "03:19Z")
     path.write_text(start_line() + "".join(lines) + start_line(steps=4) + decode_line(300, 3.3) * 3)
-    report = watch("--promise", "2.8", "--log", path, "--from-start", "--for", "0", url=False)
+    kept = tmp_path / "seen.jsonl"
+    report = watch("--promise", "2.8", "--log", path, "--from-start", "--for", "0", "-o", kept, url=False)
     assert (report.conditions.steps, report.judgement.readings, report.judgement.seen) == (4, 3, pytest.approx(3.3))
+    # What the engine did before its restart was looked at, too.
+    assert [json.loads(line)["new"] for line in kept.read_text().splitlines()] == [200, 3]
 
 
 def test_of_a_log_only_what_is_added_is_seen_while_it_is_rotated(watch, tmp_path):

@@ -445,3 +445,33 @@ def test_without_the_registry_what_was_pulled_is_the_contract(scene, engine, doc
     assert code == 5
     assert any("promises attached to the version" in one["what"] for one in found["open"])
     assert "all 2 files of the drafter by their digests" in found["checked"]
+
+
+def test_counters_that_cannot_be_read_leave_the_rest(scene, engine, doctor, monkeypatch):
+    scene.config["eagle_config"][IDS] = [2, 16, 29]
+    scene.states = []
+    scene.up(2.8)
+    monkeypatch.setattr(engine, "metrics", lambda: b"sglang:spec_accept_length{} -3\n")
+    code, text, _ = doctor("--url", engine.url, "--json")
+    found = json.loads(text)
+    assert (code, found["causes"][0]["code"]) == (3, "CAPTURE_LAYERS")
+    assert "spec_accept_length" in next(one["why"] for one in found["open"] if one["what"] == "acceptance")
+
+
+def test_an_engine_that_was_started_again_meanwhile_begins_anew(scene, engine, doctor, monkeypatch):
+    """What was counted before a restart is of another engine."""
+    scene.up(1.01)
+    real, looks = engine.metrics, []
+
+    def metrics():
+        looks.append(1)
+        if len(looks) == 30:  # another drafter, and the counters begin again
+            engine.looks, engine.length = 0, 3.8
+        return real()
+
+    monkeypatch.setattr(engine, "metrics", metrics)
+    code, text, _ = doctor("--url", engine.url, "--seconds", "400", "--json")
+    found = json.loads(text)
+    assert (code, found["acceptance"]["word"]) == (0, "as promised")
+    assert found["context"]["acceptance from"].startswith("/metrics since the engine was started again")
+    assert found["acceptance"]["seen"] > 3.7

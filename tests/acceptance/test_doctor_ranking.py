@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drafter_contracts.acceptance.causes import CONFIDENCES, Cause, Open, conclude, is_bad, rank
+from drafter_contracts.acceptance.causes_of_engine import conditions
+from drafter_contracts.acceptance.promises import Promise, nearest
 from drafter_contracts.acceptance.records import (
     AS_PROMISED,
     COLLAPSED,
     DEGRADED,
     NOT_PROMISED,
     TOO_LITTLE,
+    Conditions,
     Judgement,
 )
+from drafter_contracts.manifest_records import Acceptance
 
 CODES = ("CAPTURE_LAYERS", "SPECULATION_OFF", "TEMPLATE_REPLACED", "DTYPE", "STATES_DIFFER", "CONDITIONS_DIFFER")
 OPEN = Open(what="x", why="y", settle="z", decides=True)
@@ -88,3 +93,24 @@ def test_the_unexplained_points_at_the_states():
     assert (one.next, one.evidence, one.confidence) == ("drafters fingerprint", ("so it is",), "seen")
     _, (one,) = conclude([], [SMALL], seen(COLLAPSED))
     assert one.next.startswith("drafters verify")
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_conditions_that_differ_are_apart_from_those_that_nobody_says(told):
+    """By the words in which the nearest promise says them."""
+    kept = Acceptance(length=2.8, engine="sglang 0.5.20", steps=3, topk=1, draft_tokens=4, target_dtype="float16")
+    kept = msgspec.structs.replace(kept, dataset="mt-bench")
+    runs = Conditions(
+        engine="sglang", release="0.5.23", steps=3, topk=1, draft_tokens=4, target_dtype="bfloat16", temperature=0.7
+    )
+    differs = nearest([Promise(acceptance=kept)], runs).differs
+    other, unsaid = conditions(seen(DEGRADED, differs=differs, promise="2.80"), told=told)
+    assert (other.code, other.confidence) == ("CONDITIONS_DIFFER", "possible")
+    assert "0.5.20" in other.message
+    assert ("float16" in other.message) is not told
+    assert "mt-bench" not in other.message
+    assert "temperature" not in other.message
+    assert "mt-bench" in unsaid.why
+    assert "temperature" in unsaid.why
+    assert not unsaid.decides
+    assert conditions(None, told=told) == conditions(seen(DEGRADED), told=told) == ()

@@ -41,8 +41,8 @@ def _up(port: int) -> bool:
 
 
 @contextlib.contextmanager
-def server(release: str, model: str, log: str, *flags: str):
-    """URL of a server of a release, once it is up.
+def server(release: str, model: str, log: str, *flags: str, variables: dict[str, str] | None = None):
+    """URL of a server of a release, once it is up; with more variables in its environment, if they are given.
 
     Raises:
         RunFailedError: It died or did not come up; the message has the end of its log.
@@ -56,7 +56,7 @@ def server(release: str, model: str, log: str, *flags: str):
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,
-            env=environment.environ(),
+            env=environment.environ() | (variables or {}),
             cwd=os.path.dirname(log),
             start_new_session=True,
         )

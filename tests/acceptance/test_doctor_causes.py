@@ -383,3 +383,23 @@ def test_a_drafter_inside_the_target_is_launched_without_a_path(tmp_path):
     assert "--speculative-draft-model-path" not in running.of_state(scene.state(), Request(())).invocation.arguments
     scene.info = {}
     assert "--speculative-draft-model-path" in running.of_state(scene.state(), Request(())).invocation.arguments
+
+
+def test_overrides_in_force_are_part_of_what_runs(tmp_path, monkeypatch):
+    """The config's ids are late, and the engine was launched with the right ones: nothing is wrong."""
+    scene = scenes.Scene(tmp_path)
+    ids(2, 16, 29)(scene)
+    right = {"eagle_config": {IDS: [1, 15, 28], "use_aux_hidden_state": True}}
+    info(json_model_override_args=json.dumps(right))(scene)
+    found = scene.examine(monkeypatch=monkeypatch, judged=scenes.judgement())
+    assert "CAPTURE_LAYERS" not in {one.code for one in found.causes}
+    assert found.context["captures"] == found.context["trained on"]
+
+
+def test_a_render_has_digests_of_its_own(tmp_path, monkeypatch):
+    scene = scenes.Scene(tmp_path)
+    scene.manifest["files"] = [{"path": "model.safetensors", "size": 7, "sha256": "0" * 64}]
+    scene.manifest["render"] = {"of": "sha256:" + "0" * 64, "engine": "sglang 0.5.23"}
+    found = scene.examine(monkeypatch=monkeypatch, judged=scenes.judgement())
+    assert "DRAFTER_CHANGED" not in {one.code for one in found.causes}
+    assert "is a render" in next(one.why for one in found.open if one.what == "bytes of the drafter's files")

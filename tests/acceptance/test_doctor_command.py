@@ -475,3 +475,16 @@ def test_an_engine_that_was_started_again_meanwhile_begins_anew(scene, engine, d
     assert (code, found["acceptance"]["word"]) == (0, "as promised")
     assert found["context"]["acceptance from"].startswith("/metrics since the engine was started again")
     assert found["acceptance"]["seen"] > 3.7
+
+
+def test_another_release_than_the_engine_says(scene, engine, doctor):
+    """A fork with a version of its own is looked at by the release that it is made from."""
+    scene.config["eagle_config"][IDS] = [2, 16, 29]
+    scene.up(version="0.5.23+fork")
+    words = ("--url", engine.url, "--seconds", "0", "--json")
+    unknown = json.loads(doctor(*words)[1])
+    known = json.loads(doctor(*words, "--engine", "sglang==0.5.23")[1])
+    assert unknown["causes"] == []
+    assert any("0.5.23+fork" in one["why"] for one in unknown["open"] if one["decides"])
+    assert [one["code"] for one in known["causes"]] == ["CAPTURE_LAYERS", "CONDITIONS_DIFFER"]
+    assert known["context"]["engine from"] == "option --engine"

@@ -225,6 +225,32 @@ def test_a_stored_version_is_its_contract(scene, engine, doctor, tmp_path, capsy
     assert "DRAFT_OTHER" in named
     assert "config.json" in named["DRAFTER_CHANGED"]["message"]
     assert "drafters pull head@1.0" in named["DRAFTER_CHANGED"]["next"]
+    told = json.dumps(named["CAPTURE_LAYERS"])
+    assert "boundaries 2, 16, 29 (outputs of layers 1, 15, 28)" in told
+    assert "boundaries 3, 17, 30 (outputs of layers 2, 16, 29)" in told
+
+
+@pytest.mark.parametrize(("ids", "wrong"), [([1, 15, 28], False), ([0, 14, 27], True)])
+def test_the_layers_that_are_captured_are_those_of_the_files_that_the_engine_loads(
+    ids, wrong, scene, engine, doctor, tmp_path, capsys
+):
+    del scene.config["eagle_config"][IDS]  # the trainer wrote none, and an operator does by hand
+    scene.write()
+    os.remove(os.path.join(scene.drafter, "drafters-manifest.json"))
+    words = ["--name", "head", "--version", "1.0", "--target", scene.target_path, "--boundaries", "2,16,29"]
+    data = ["--data", str(tmp_path / "registry")]
+    assert main.main(["publish", scene.drafter, *words, *data]) == 0
+    capsys.readouterr()
+    scene.config["eagle_config"][IDS] = ids
+    scene.up()
+    os.remove(os.path.join(scene.drafter, "drafters-manifest.json"))
+    code, text, _ = doctor("head@1.0", "--url", engine.url, "--seconds", "0", "--json", *data)
+    named = {one["code"]: one for one in json.loads(text)["causes"]}
+    assert code == 3
+    assert "DRAFT_OTHER" in named
+    assert ("CAPTURE_LAYERS" in named) is wrong
+    if wrong:
+        assert "boundaries 1, 15, 28 (outputs of layers 0, 14, 27)" in json.dumps(named["CAPTURE_LAYERS"])
 
 
 @pytest.mark.parametrize(("name", "code"), [("right", 5), ("next", 3)])

@@ -11,7 +11,7 @@ from drafter_cli.gate import drafter_directory, read_situation
 from drafter_cli.launched_engine import ENGINE
 from drafter_contracts import check
 from drafter_contracts.errors import CheckpointError
-from drafter_contracts.manifest import Manifest, read_manifest
+from drafter_contracts.manifest import FILE_NAME, Manifest, read_manifest
 from drafter_contracts.verdict import REFUSE, Verdict
 
 TYPE_CHECKING = False
@@ -67,14 +67,19 @@ def contract_of(running: Running) -> Contract:
 def check_running(running: Running, contract: Contract) -> tuple[Verdict, Situation]:
     """The verdict on what runs.
 
-    Where the target's files are not on this machine, its record in the manifest is believed.
+    Where the engine loads other files than those that were asked for, and they are on this machine, they are judged: by
+    their own record, else by that of those that were asked for. Where the target's files are not on this machine, its
+    record in the manifest is believed.
 
     Raises:
         InputError: A layout option or a manifest cannot be read.
     """
     situation = read_situation(running.request, running.invocation, running.engine)
+    directory = contract.directory
+    if situation.drafter_served and contract.served and contract.directory:
+        situation, directory = _as_loaded(situation, running, contract), contract.served
     if situation.target is None and contract.manifest is not None and contract.manifest.target.layers:
-        situation = _with_record(situation, running, contract.manifest, contract.directory)
+        situation = _with_record(situation, running, contract.manifest, directory)
     verdict = check.run(situation)
     if verdict.decision == REFUSE and running.engine.profile is not None:
         from drafter_contracts.launch.others import others
@@ -82,6 +87,18 @@ def check_running(running: Running, contract: Contract) -> tuple[Verdict, Situat
         elsewhere = others(situation, ENGINE, running.engine.release)
         verdict = check.run(replace(situation, elsewhere=elsewhere))
     return verdict, situation
+
+
+def _as_loaded(s: Situation, running: Running, contract: Contract) -> Situation:
+    """The situation with the drafter that the engine loads; that it is another than was asked for is still said."""
+    own, asked = (os.path.join(directory, FILE_NAME) for directory in (contract.served, contract.directory))
+    manifest = running.request.manifest
+    if not manifest and not os.path.isfile(own) and os.path.isfile(asked):
+        manifest = asked
+    loaded = read_situation(replace(running.request, drafter="", manifest=manifest), running.invocation, running.engine)
+    if loaded.drafter is None:
+        return s
+    return replace(loaded, drafter_name=s.drafter_name, drafter_served=s.drafter_served)
 
 
 def _with_record(s: Situation, running: Running, manifest: Manifest, directory: str) -> Situation:

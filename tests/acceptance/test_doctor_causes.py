@@ -403,3 +403,32 @@ def test_a_render_has_digests_of_its_own(tmp_path, monkeypatch):
     found = scene.examine(monkeypatch=monkeypatch, judged=scenes.judgement())
     assert "DRAFTER_CHANGED" not in {one.code for one in found.causes}
     assert "is a render" in next(one.why for one in found.open if one.what == "bytes of the drafter's files")
+
+
+def codes(scene, monkeypatch):
+    return [one.code for one in scene.examine(monkeypatch=monkeypatch, judged=scenes.judgement()).causes]
+
+
+def test_numbers_that_the_engine_does_not_say_are_not_changed(tmp_path, monkeypatch):
+    scene = scenes.Scene(tmp_path)
+    scene.info = {"speculative_eagle_topk": None}
+    assert "SPECULATION_CHANGED" not in codes(scene, monkeypatch)
+
+
+def test_speculation_that_is_off_has_no_numbers(tmp_path, monkeypatch):
+    scene = scenes.Scene(tmp_path)
+    scene.info = {"speculative_algorithm": None, "speculative_num_steps": 5}
+    assert codes(scene, monkeypatch) == ["SPECULATION_OFF"]
+
+
+def test_a_directory_may_be_called_anything(tmp_path, monkeypatch):
+    scene = scenes.Scene(tmp_path)
+    record("target", model="Org/other")(scene)
+    assert codes(scene, monkeypatch) == []
+
+
+def test_a_name_is_the_same_in_any_case(tmp_path, monkeypatch):
+    scene = scenes.Scene(tmp_path)
+    record("target", architecture="LlamaForCausalLM", model_type="llama", vocab_size=256)(scene)
+    info(model_path="mirror/Target")(scene)
+    assert "TARGET_NAME_DIFFERS" not in codes(scene, monkeypatch)

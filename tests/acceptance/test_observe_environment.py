@@ -9,7 +9,11 @@ import sys
 
 import pytest
 
+from drafter_cli.observing.engine import EngineClient
 from drafter_cli.observing.environment import environments
+from drafter_cli.observing.setting_up import Asked
+from drafter_cli.observing.watch import Watch
+from drafter_contracts.acceptance.records import Conditions, EngineState, Reading
 
 _SERVER = """
 import socket, sys
@@ -102,3 +106,19 @@ def test_of_another_container_or_user_nothing_is_told(processes):
     assert seen(processes) is None
     processes.add(60, 1, "python", {}, 77)
     assert seen(processes) is None  # its environment cannot be read
+
+
+def test_of_another_machine_no_process_is_looked_at(monkeypatch):
+    client = EngineClient("http://10.0.0.1:30000")
+    monkeypatch.setattr(client, "state", lambda: EngineState(engine="sglang"))
+    monkeypatch.setattr("drafter_cli.observing.environment.environments", lambda _port: pytest.fail("looks here"))
+    asked = Asked(client, Conditions())
+    assert asked.state().simulated == ""
+    assert not asked.environment_seen
+
+
+def test_readings_that_are_kept_are_bounded():
+    watch = Watch([], Conditions(steps=3), most=5)
+    over = watch.add(Reading(length=2.0, time=float(at)) for at in range(12))
+    assert [one.judgement.readings for one in over] == [5, 5]
+    assert (watch.count, watch.seen().judgement.readings) == (12, 2)

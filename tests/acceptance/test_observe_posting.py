@@ -7,8 +7,9 @@ import itertools
 import pytest
 
 from drafter_cli.errors import UnreachableError
-from drafter_cli.observing.posting import EVERY, LONGEST_WAIT, Poster
-from drafter_contracts.acceptance.records import Conditions, Reading
+from drafter_cli.observing.command import exit_code
+from drafter_cli.observing.posting import EVERY, LONGEST_WAIT, Posted, Poster
+from drafter_contracts.acceptance.records import Conditions, Judgement, Reading
 from drafter_registry.errors import InvalidError, NotAuthorisedError, UnavailableError
 
 #: 2026-11-30 14:00:00 UTC.
@@ -114,15 +115,15 @@ def test_what_stays_unsent_is_bounded_and_told(poster, registry, notes):
 
 def test_one_hour_that_is_refused_does_not_hold_up_the_others(poster, registry, notes):
     def fails(observations):
-        old = any(one.hour < "2026-11-30T15" for one in observations)
-        return InvalidError("older than what is kept") if old else None
+        bad = any(one.hour > "2026-11-30T16" for one in observations)
+        return InvalidError("later than now") if bad else None
 
     registry.fails = fails
     poster.add([reading(0), reading(1), reading(2)], CONDITIONS, START)
     posted = poster.end()
     assert (posted.stored, posted.unsent, posted.dropped) == (2, 0, 1)
     assert len(registry.kept) == 2
-    assert notes == ["not reported to http://registry: older than what is kept; given up"]
+    assert notes == ["not reported to http://registry: later than now; given up"]
 
 
 def test_batches_are_no_larger_than_the_registry_takes(registry, notes, monkeypatch):
@@ -149,3 +150,11 @@ def test_the_same_log_read_again_is_the_same_run_and_anything_else_is_not(regist
     assert run("a", "/log") == run("a", "/log")
     others = [run("a", "/log"), run("b", "/log"), run("a", "/other"), run("a", ""), run("a", "")]
     assert len(set(others)) == 5
+
+
+@pytest.mark.parametrize(("stored", "unsent", "code"), [(0, 0, 0), (0, 1, 6), (1, 1, 0), (1, 0, 0)])
+def test_only_a_registry_that_took_nothing_at_all_is_an_exit_code(stored, unsent, code):
+    posted = Posted(reference="kimi@1", run="r", stored=stored, unsent=unsent)
+    found = Judgement(word="as promised", alpha=0.01, readings=9)
+    assert exit_code(found, [], (), posted, demanded=False) == code
+    assert exit_code(found, [], (), None, demanded=False) == 0

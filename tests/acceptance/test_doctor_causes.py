@@ -432,3 +432,11 @@ def test_a_name_is_the_same_in_any_case(tmp_path, monkeypatch):
     record("target", architecture="LlamaForCausalLM", model_type="llama", vocab_size=256)(scene)
     info(model_path="mirror/Target")(scene)
     assert "TARGET_NAME_DIFFERS" not in codes(scene, monkeypatch)
+
+
+def test_a_dtype_that_is_left_to_the_engine_is_the_targets_own(tmp_path, monkeypatch):
+    scene = scenes.Scene(tmp_path)
+    promised(target_dtype="bfloat16")(scene)
+    assert codes(scene, monkeypatch) == []
+    promised(target_dtype="float16")(scene)
+    assert codes(scene, monkeypatch) == ["TARGET_DTYPE_DIFFERS"]

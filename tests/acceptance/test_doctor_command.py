@@ -514,3 +514,13 @@ def test_another_release_than_the_engine_says(scene, engine, doctor):
     assert any("0.5.23+fork" in one["why"] for one in unknown["open"] if one["decides"])
     assert [one["code"] for one in known["causes"]] == ["CAPTURE_LAYERS", "CONDITIONS_DIFFER"]
     assert known["context"]["engine from"] == "option --engine"
+
+
+def test_a_layout_on_word_counts_where_the_target_is_only_recorded(scene, engine, doctor):
+    del scene.manifest["layout"]
+    scene.manifest["target"] |= {"architecture": "LlamaForCausalLM", "model_type": "llama", "vocab_size": 256}
+    scene.up(model_path="/elsewhere/target")
+    words = (scene.drafter, "--url", engine.url, "--seconds", "0", "--json")
+    found = json.loads(doctor(*words, "--boundaries", "3,17,30")[1])
+    assert [one["code"] for one in found["causes"]][0] == "CAPTURE_LAYERS"
+    assert found["context"]["stated by"] == "option: --boundaries 3,17,30"

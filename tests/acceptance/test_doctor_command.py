@@ -522,5 +522,5 @@ def test_a_layout_on_word_counts_where_the_target_is_only_recorded(scene, engine
     scene.up(model_path="/elsewhere/target")
     words = (scene.drafter, "--url", engine.url, "--seconds", "0", "--json")
     found = json.loads(doctor(*words, "--boundaries", "3,17,30")[1])
-    assert [one["code"] for one in found["causes"]][0] == "CAPTURE_LAYERS"
+    assert found["causes"][0]["code"] == "CAPTURE_LAYERS"
     assert found["context"]["stated by"] == "option: --boundaries 3,17,30"

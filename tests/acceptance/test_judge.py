@@ -293,3 +293,25 @@ def test_a_perfect_drafter_keeps_a_perfect_promise():
 def test_a_promise_of_no_gain_is_kept_by_any():
     useless = msgspec.structs.replace(PROMISE, length=1.0)
     assert judge(readings([1.4] * 300), [useless], CONDITIONS).word == AS_PROMISED
+
+
+def test_a_block_is_judged_by_its_length():
+    block = Conditions(engine="sglang", method="DFLASH", steps=1, topk=1, draft_tokens=16)
+    promise = Acceptance(length=4.2, steps=1, topk=1, draft_tokens=16)
+    found = judge(readings(seen(4.2, 900, 0.1)), [promise], block)
+    assert (found.word, found.promised) == (AS_PROMISED, 4.2), found.reason
+
+
+@pytest.mark.parametrize(
+    ("promised", "length", "word", "never"),
+    [(1.06, 1.07, AS_PROMISED, False), (1.0, 1.0, COLLAPSED, True), (1.08, 1.0, COLLAPSED, True)],
+)
+def test_next_to_nothing_may_be_what_is_promised(promised, length, word, never):
+    promise = Acceptance(length=promised, steps=3, topk=1, draft_tokens=4)
+    found = judge(readings([length] * 900), [promise], CONDITIONS)
+    assert (found.word, found.never_accepted) == (word, never), found.reason
+
+
+def test_a_report_of_nothing_is_not_impossible():
+    some = [*readings(seen(PROMISED, 900)), Reading(length=0.0)]
+    assert judge(some, [PROMISE], CONDITIONS).word == AS_PROMISED

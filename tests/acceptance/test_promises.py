@@ -225,3 +225,24 @@ def test_drafted_tokens():
     assert drafted_tokens(None, None, (0.5, 0.2)) == 2
     assert drafted_tokens(None, 1) is None
     assert drafted_tokens(None, None) is None
+
+
+BLOCK = {"steps": 1, "topk": 1, "draft_tokens": 16}
+
+
+@pytest.mark.parametrize("method", ["DFLASH", "dspark", ""])
+@pytest.mark.parametrize("stated", [BLOCK, {"draft_tokens": 16}, {"draft_tokens": 16, "steps": 1}])
+def test_steps_are_no_depth_where_a_block_is_drafted(method, stated):
+    found = nearest([Acceptance(length=4.2, **stated)], Conditions(engine="sglang", method=method, **BLOCK))
+    assert (found.length, found.drafted, found.obstacle) == (4.2, 15, "")
+
+
+def test_a_block_that_is_cut_is_another_block():
+    theirs = Acceptance(length=1.9, topk=1, draft_tokens=4, positions=(0.5, 0.3, 0.1))
+    ours = Conditions(engine="sglang", method="DFLASH", steps=1, topk=1, draft_tokens=3)
+    assert nearest([theirs], ours).length is None
+
+
+def test_one_step_of_several_choices_is_one_step():
+    found = nearest([kept(steps=1, topk=8, draft_tokens=9, length=1.7)], Conditions(steps=1, topk=8, draft_tokens=9))
+    assert found.drafted == 1

@@ -7,9 +7,17 @@ from collections.abc import Iterable
 
 import msgspec
 
-from drafter_contracts.acceptance.blocks import BLOCK_READINGS, BLOCK_STEPS, Blocks, amount, blocks, impossible
+from drafter_contracts.acceptance.blocks import (
+    BLOCK_READINGS,
+    BLOCK_STEPS,
+    Blocks,
+    amount,
+    blocks,
+    counting,
+    impossible,
+)
 from drafter_contracts.acceptance.confidence import Mean, needed
-from drafter_contracts.acceptance.promises import Promise, Promised, drafted_tokens, nearest
+from drafter_contracts.acceptance.promises import Promise, Promised, drafted_tokens, drafts_block, nearest
 from drafter_contracts.acceptance.records import (
     AS_PROMISED,
     COLLAPSED,
@@ -104,7 +112,7 @@ def judge(
         reason, settle = "no reading in which anything was verified", "send the engine requests"
         return _with(base, reason=reason, settle=settle)
     drafted = _drafted(conditions, readings, promised)
-    wrong = impossible(readings, drafted)
+    wrong = impossible(counting(readings), drafted)
     if wrong:
         settle = "say how many tokens are drafted per step (the engine's own arguments tell it), or mend the source"
         return _with(base, reason=wrong, settle=settle)
@@ -119,7 +127,8 @@ def judge(
 def _drafted(conditions: Conditions, readings: tuple[Reading, ...], promised: Promised | None) -> int | None:
     """Drafted tokens per path: of the engine, by its readings' positions, or by the promise."""
     longest = max((len(reading.positions) for reading in readings), default=0)
-    known = drafted_tokens(conditions.steps, conditions.draft_tokens, (0.0,) * longest)
+    block = drafts_block(conditions)
+    known = drafted_tokens(conditions.steps, conditions.draft_tokens, (0.0,) * longest, block=block)
     return known if known is not None or promised is None else promised.drafted
 
 
@@ -182,7 +191,9 @@ def _told(mean: Mean, bands: _Bands, alpha: float, times: float = 1.0) -> _Told 
 def _collapsed(mean: Mean, bands: _Bands, enough: float, times: float = 1.0) -> _Told | None:
     """Whether nothing, or less than `LEFT` of the promised gain, is accepted by this much evidence."""
     never = (NEVER_HIGH - 1) / bands.drafted
-    if mean.mean < (NEVER_SEEN - 1) / bands.drafted and mean.below(never, times=times) >= enough:
+    # Of a drafter that is promised next to nothing, next to nothing is as promised.
+    little = bool(bands.gain) and mean.mean >= bands.at(LEFT)
+    if not little and mean.mean < (NEVER_SEEN - 1) / bands.drafted and mean.below(never, times=times) >= enough:
         return _Told(COLLAPSED, never=True)
     left = bands.at(LEFT)  # 0 where nothing is promised: no mean is below it
     if mean.mean < left and mean.below(left, times=times) >= enough:

@@ -15,6 +15,9 @@ _ADDS_UP = 0.05
 _DTYPES = {"bf16": "bfloat16", "fp16": "float16", "half": "float16", "fp32": "float32", "float": "float32"}
 _MEASURED = ("engine", "benchmark", "", "teacher-forced")
 _SAME, _NOT_KNOWN, _OTHER = 0, 1, 2
+#: Methods that draft a block, or what matched, whatever the steps: for DFLASH and DSPARK SGLang forces steps and topk
+#: to 1, for NGRAM it computes steps that are no depth (`srt/arg_groups/speculative_hook.py`).
+_BLOCK_METHODS = frozenset({"DFLASH", "DSPARK", "NGRAM"})
 
 
 class Promise(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,13 +58,29 @@ class Promised(msgspec.Struct, frozen=True, kw_only=True):
         return ", ".join(filter(None, words)) + (f" ({self.promise.where})" if self.promise.where else "")
 
 
-def drafted_tokens(steps: int | None, draft_tokens: int | None, positions: tuple[float, ...] = ()) -> int | None:
-    """Drafted tokens per path, K: one step of the target accepts from 0 to K of them. None if nothing says."""
-    if steps is not None:
+def drafted_tokens(
+    steps: int | None, draft_tokens: int | None, positions: tuple[float, ...] = (), *, block: bool = False
+) -> int | None:
+    """Drafted tokens per path, K: one step of the target accepts from 0 to K of them. None if nothing says.
+
+    Args:
+        steps: `--speculative-num-steps`: the depth, but of a block.
+        draft_tokens: `--speculative-num-draft-tokens`, the root included.
+        positions: Rates per position.
+        block: See `drafts_block`.
+    """
+    if steps is not None and not block:
         return steps
     if draft_tokens is not None and draft_tokens > 1:
         return draft_tokens - 1
     return len(positions) or None
+
+
+def drafts_block(conditions: Conditions) -> bool:
+    """Whether the steps in force are not how many tokens are drafted in a row."""
+    steps, topk, draft_tokens = conditions.steps, conditions.topk, conditions.draft_tokens
+    # Of one step and one choice no tree has more than a root and a leaf.
+    return conditions.method.upper() in _BLOCK_METHODS or (steps == topk == 1 and (draft_tokens or 0) > 2)
 
 
 def nearest(promises: Iterable[Promise | Acceptance], conditions: Conditions) -> Promised | None:
@@ -126,8 +145,9 @@ def _length(kept: Acceptance, seen: Conditions) -> tuple[float | None, int | Non
     The length is that of the promise's own drafts. With another depth, width or size of the draft tree it is another
     one, and no rule says which; but one chain of drafts that is cut short accepts what its first positions did.
     """
-    theirs = drafted_tokens(kept.steps, kept.draft_tokens, kept.positions)
-    ours = drafted_tokens(seen.steps, seen.draft_tokens)
+    block = drafts_block(seen)
+    theirs = drafted_tokens(kept.steps, kept.draft_tokens, kept.positions, block=block)
+    ours = drafted_tokens(seen.steps, seen.draft_tokens, block=block)
     if theirs is None:
         settle = "record the steps (or draft tokens) under which it was measured"
         return None, None, "", "it does not say how many tokens were drafted", settle
@@ -143,7 +163,7 @@ def _length(kept: Acceptance, seen: Conditions) -> tuple[float | None, int | Non
             return None, theirs, "", words, settle
         return kept.length, theirs, "", "", ""
     words = f"it is for {theirs} drafted tokens; {ours} are in force"
-    chain = kept.topk == 1 and (seen.topk == 1 or seen.engine == "vllm")
+    chain = not block and kept.topk == 1 and (seen.topk == 1 or seen.engine == "vllm")
     if ours > theirs or not chain or len(kept.positions) < ours:
         return None, theirs, "", words, settle
     if len(kept.positions) != theirs or abs(1 + sum(kept.positions) - kept.length) > _ADDS_UP:

@@ -8,12 +8,16 @@ import io
 import json
 import os
 import threading
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from drafter_cli import main
+from drafter_cli.client.connect import connect
+from drafter_cli.commandline import Parsed
 from drafter_cli.doctor import command as doctor_command
+from drafter_contracts.manifest_records import Acceptance
 
 _PATH = os.path.join(os.path.dirname(__file__), "doctor_scene.py")
 _SPEC = importlib.util.spec_from_file_location("doctor_scene", _PATH)
@@ -214,6 +218,8 @@ def test_a_stored_version_is_its_contract(scene, engine, doctor, tmp_path, capsy
     data = ["--data", str(tmp_path / "registry")]
     assert main.main(["publish", scene.drafter, *words, *data]) == 0
     capsys.readouterr()
+    with closing(connect(Parsed({"--data": data[1]}, (), None))) as backend:
+        backend.add_acceptance("head@1.0", Acceptance(length=2.8, steps=3, topk=1, draft_tokens=4))
     scene.config["eagle_config"][IDS] = [2, 16, 29]  # what is served is another drafter than the stored one
     scene.up()
     code, text, _ = doctor("head@1.0", "--url", engine.url, "--seconds", "0", "--json", *data)
@@ -221,6 +227,7 @@ def test_a_stored_version_is_its_contract(scene, engine, doctor, tmp_path, capsy
     assert code == 3
     assert found["drafter"] == "head@1.0"
     assert found["context"]["contract from"] == "head@1.0"
+    assert found["acceptance"]["promised"] == 2.8  # attached to the version, and in no manifest
     named = {one["code"]: one for one in found["causes"]}
     assert "DRAFT_OTHER" in named
     assert "config.json" in named["DRAFTER_CHANGED"]["message"]

@@ -32,6 +32,8 @@ SIMULATED = {"SGLANG_SIMULATE_ACC_LEN": "2.5"}
 #: A wait for readings, on a busy machine.
 SECONDS = 1800
 REPORT = "accept len"
+#: Reports after which it answers questions in time: the first passes compile.
+WARM = 10
 HEADINGS = (
     "The drafter is fed",
     "boundaries",
@@ -49,10 +51,12 @@ class Engine(NamedTuple):
     Attributes:
         url: Where it answers.
         log: Its log.
+        fresh: Its `/metrics` before the first request.
     """
 
     url: str
     log: str
+    fresh: bytes
 
     def wait(self, reports: int) -> None:
         """Until its log has so many reports of a decoding batch.
@@ -78,8 +82,12 @@ def engine(models: Models, flags: list[str], folder: str, variables: dict[str, s
     log = os.path.join(folder, "engine.log")
     given = MACHINE | (variables or {})
     server = answering.server(whole.RELEASE, models.target, log, *WATCHED, *flags, variables=given)
-    with server as url, _traffic(models, url):
-        yield Engine(url, log)
+    with server as url:
+        fresh = got(url, "metrics")
+        with _traffic(models, url):
+            engine = Engine(url, log, fresh)
+            engine.wait(WARM)
+            yield engine
 
 
 @contextlib.contextmanager
@@ -134,7 +142,7 @@ def got(url: str, path: str) -> bytes:
 def table(kept: dict) -> str:
     """The table of a page, from what was kept."""
     rows = [HEADINGS, ("---", "---", "---:", "---:", "---", "---", "---")]
-    for one in sorted(kept.values(), key=lambda one: (one["simulated"], -one["log"])):
+    for one in sorted(kept.values(), key=lambda one: -one["log"]):
         lengths = (f"{one['log']:.2f}", f"{one['counters']:.2f}")
         words = (one["estimate"], one["measured"], ", ".join(f"`{code}`" for code in one["doctor"]) or "nothing wrong")
         rows.append((one["name"], ", ".join(map(str, one["boundaries"])), *lengths, *words))

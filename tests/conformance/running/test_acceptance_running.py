@@ -101,7 +101,7 @@ class Beside:
 def watched(scene, engine, name):
     """What everything says of an engine: by its log and counters, by the estimate alone, and the doctor.
 
-    The log is read until there is a verdict on it. Counters, which tell of requests that have ended, are watched as long.
+    The log is read until there is a verdict on it. Counters, which tell of ended requests, are watched as long.
     """
     of_log, of_counters = ("--log", engine.log, "--from-start"), ("--url", engine.url, "--interval", "1s")
     beside = Beside(
@@ -130,17 +130,18 @@ def kept(engine, name, documents):
     for path in ("server_info", "metrics"):
         with open(os.path.join(folder, path), "wb") as file:
             file.write(accepting.got(engine.url, path))
+    with open(os.path.join(folder, "fresh"), "wb") as file:
+        file.write(engine.fresh)
     shutil.copy(engine.log, folder)
     served.write(os.path.join(folder, "said.json"), documents)
 
 
-def row(name, boundaries, found, simulated=False):
+def row(name, boundaries, found):
     """One row of the kept table."""
     causes = [cause["code"] for cause in found["doctor"]["causes"] if cause["confidence"] != "possible"]
     return {
         "name": name,
         "boundaries": list(boundaries),
-        "simulated": simulated,
         **{source: round(found[source]["seen"], 3) for source in SEEN},
         "readings": {source: found[source]["readings"] for source in SEEN},
         "estimate": found["estimate"]["word"],
@@ -182,7 +183,7 @@ def test_other_layers_are_seen_and_named(scene, tmp_path, keep, name, boundaries
     assert first["next"]
 
 
-def test_made_up_figures_are_found_out_and_void(scene, tmp_path, keep):
+def test_made_up_figures_are_found_out_and_void(scene, tmp_path):
     flags = incident.by_hand(scene.models, scene.models.boundaries, str(tmp_path))
     with accepting.engine(scene.models, flags, str(tmp_path), accepting.SIMULATED) as engine:
         engine.wait(50)
@@ -197,4 +198,6 @@ def test_made_up_figures_are_found_out_and_void(scene, tmp_path, keep):
         assert answer["judgement"]["word"] == "too little seen"
         assert "SGLANG_SIMULATE_ACC_LEN" in answer["judgement"]["reason"]
     assert found == FOUND
-    assert "ACCEPTANCE_SIMULATED" in [cause["code"] for cause in doctor["causes"]]
+    codes = [cause["code"] for cause in doctor["causes"]]
+    assert "ACCEPTANCE_SIMULATED" in codes
+    assert "CAPTURE_LAYERS" not in codes, "the layers are right: only the figures are not"

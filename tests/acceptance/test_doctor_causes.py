@@ -10,7 +10,7 @@ import re
 import pytest
 
 from drafter_cli.doctor.seen import Seen
-from drafter_contracts.acceptance.records import COLLAPSED, DEGRADED, TOO_LITTLE
+from drafter_contracts.acceptance.records import COLLAPSED, DEGRADED, NOT_PROMISED, TOO_LITTLE
 
 
 def _load(name, *path):
@@ -440,3 +440,37 @@ def test_a_dtype_that_is_left_to_the_engine_is_the_targets_own(tmp_path, monkeyp
     assert codes(scene, monkeypatch) == []
     promised(target_dtype="float16")(scene)
     assert codes(scene, monkeypatch) == ["TARGET_DTYPE_DIFFERS"]
+
+
+def test_the_nearest_promise_is_the_one_that_what_runs_is_compared_with(tmp_path, monkeypatch):
+    scene = scenes.Scene(tmp_path)
+    first = scene.manifest["acceptance"][0] | {"target_quantization": "fp8", "target_dtype": "float16"}
+    scene.manifest["acceptance"] = [first, first | {"target_quantization": "", "target_dtype": "bf16"}]
+    info(dtype="bfloat16")(scene)
+    assert codes(scene, monkeypatch) == []
+
+
+def test_a_commit_may_be_abbreviated(tmp_path, monkeypatch):
+    scene = scenes.Scene(tmp_path)
+    promised(target_revision=COMMIT[:8])(scene)
+    info(revision=COMMIT)(scene)
+    assert codes(scene, monkeypatch) == []
+    info(revision=OTHER)(scene)
+    assert codes(scene, monkeypatch) == ["TARGET_REVISION_DIFFERS"]
+
+
+def test_a_target_that_is_elsewhere_may_be_quantised(tmp_path, monkeypatch):
+    """Whether its files are, its arguments do not say: `--quantization` is not needed where the config has it."""
+    scene = scenes.Scene(tmp_path)
+    promised(target_quantization="fp8")(scene)
+    record("target", architecture="LlamaForCausalLM", model_type="llama", vocab_size=256)(scene)
+    info(model_path="Org/target")(scene)
+    assert "TARGET_QUANTISATION_DIFFERS" not in codes(scene, monkeypatch)
+
+
+def test_a_promise_that_cannot_be_compared_is_open(tmp_path, monkeypatch):
+    words = {"reason": "the nearest promise cannot be compared", "settle": "measure at these settings"}
+    found = scenes.Scene(tmp_path).examine(monkeypatch=monkeypatch, judged=scenes.judgement(NOT_PROMISED, **words))
+    told = {one.what: (one.why, one.settle) for one in found.open}
+    assert told["acceptance against a promise"] == tuple(words.values())
+    assert not any("nothing promised" in one for one in found.checked)

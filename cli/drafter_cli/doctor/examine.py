@@ -9,7 +9,7 @@ from drafter_cli.doctor.checking import Contract, check_running, contract_of
 from drafter_cli.doctor.seen import Seen, judged
 from drafter_contracts.acceptance import causes_of_check, causes_of_engine
 from drafter_contracts.acceptance.causes import STATES, Cause, Diagnosis, Open, conclude
-from drafter_contracts.acceptance.records import TOO_LITTLE, EngineState
+from drafter_contracts.acceptance.records import NOT_PROMISED, TOO_LITTLE, EngineState
 from drafter_contracts.errors import ContractsError
 
 TYPE_CHECKING = False
@@ -176,7 +176,7 @@ def _engine(notes: _Notes, patient: Patient, contract: Contract, situation: Situ
             notes.add(f"speculation is on: {state.arguments['speculative_algorithm']}")
     if stated is not None:
         causes.append(causes_of_engine.changed(state, stated))
-    promised = _promised_target(asked.promises)
+    promised = _promised_target(asked.promises, state)
     different = causes_of_engine.other_target(state, contract.manifest, promised, situation.target)
     for one in (*causes, *different, *causes_of_engine.served_otherwise(state)):
         notes.add(one)
@@ -184,18 +184,19 @@ def _engine(notes: _Notes, patient: Patient, contract: Contract, situation: Situ
         notes.add(what)
 
 
-def _promised_target(promises: tuple[Promise, ...]) -> dict[str, str]:
-    """What the promises say of their target: the first that states each."""
-    found: dict[str, str] = {}
-    for one in (promise.acceptance for promise in promises):
-        for name, value in (
-            ("revision", one.target_revision),
-            ("dtype", one.target_dtype),
-            ("quantisation", one.target_quantization),
-        ):
-            if value:
-                found.setdefault(name, value)
-    return found
+def _promised_target(promises: tuple[Promise, ...], state: EngineState) -> dict[str, str]:
+    """What the nearest promise, which is the one that is judged by, says of its target."""
+    from drafter_contracts.acceptance.promises import nearest
+
+    found = nearest(promises, state.conditions)
+    if found is None:
+        return {}
+    kept = found.promise.acceptance
+    return {
+        "revision": kept.target_revision,
+        "dtype": kept.target_dtype,
+        "quantisation": kept.target_quantization,
+    }
 
 
 def _acceptance(notes: _Notes, judgement: Judgement | None, patient: Patient, promises: tuple[Promise, ...]) -> None:
@@ -209,6 +210,8 @@ def _acceptance(notes: _Notes, judgement: Judgement | None, patient: Patient, pr
         if patient.url and not patient.state.simulated:
             settle += "; look longer with --seconds N, or give the log of the last hours with --log FILE"
         notes.add(Open(what="acceptance", why=judgement.reason, settle=settle, decides=True))
+    elif promises and judgement.word == NOT_PROMISED:
+        notes.add(Open(what="acceptance against a promise", why=judgement.reason, settle=judgement.settle))
     elif not promises:
         notes.add(
             Open(

@@ -6,6 +6,7 @@ import posixpath
 import re
 
 from drafter_contracts.acceptance.causes import POSSIBLE, SEEN, Cause, Open
+from drafter_contracts.acceptance.promises import dtype_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ _ALGORITHM = "speculative_algorithm"
 _DRAFT = "speculative_draft_model_path"
 #: Of a path into a Hub cache: the commit.
 _SNAPSHOT = re.compile(r"/snapshots/([0-9a-f]{40})(?:/|$)")
+#: Signs of a commit that name it.
+_SHORTEST = 7
 #: How a line says that one side of a comparison is missing.
 _PROMISE_SILENT, _NOT_SAID = "the promise does not say", "is not known"
 _THRESHOLDS = ("speculative_accept_threshold_single", "speculative_accept_threshold_acc")
@@ -152,12 +155,25 @@ def other_target(
         rows.append(("revision", record.revision, revision_of(state)))
     rows.append(("revision", promised.get("revision", ""), revision_of(state)))
     rows.append(("dtype", promised.get("dtype", ""), _dtype(state, target)))
-    rows.append(("quantisation", promised.get("quantisation", ""), quantization_of(state, target) or "none"))
+    rows.append(("quantisation", promised.get("quantisation", ""), quantization_of(state, target) or _none(target)))
     found = {}
     for what, wanted, runs in rows:
-        if wanted and runs and wanted.lower() != runs.lower() and what not in found:
+        if wanted and runs and not _same(what, wanted, runs) and what not in found:
             found[what] = _differs(what, wanted, runs, path)
     return tuple(found.values())
+
+
+def _none(target: TargetFacts | None) -> str:
+    """That no quantisation is stated means that there is none, where the target's own files say so."""
+    return "none" if target is not None and target.config else ""
+
+
+def _same(what: str, wanted: str, runs: str) -> bool:
+    """Whether these are one: by all their names, and an abbreviated commit is what it abbreviates."""
+    if what == "dtype":
+        return dtype_name(wanted) == dtype_name(runs)
+    short = min(len(wanted), len(runs)) if what == "revision" else 0
+    return wanted.lower() == runs.lower() or (short >= _SHORTEST and wanted[:short].lower() == runs[:short].lower())
 
 
 def _differs(what: str, wanted: str, runs: str, path: str) -> Cause:

@@ -111,7 +111,7 @@ def _held(promise: Promise, conditions: Conditions) -> tuple[Promised, tuple[obj
         _difference("steps", kept.steps, conditions.steps),
         _difference("topk", kept.topk, conditions.topk),
         _difference("draft tokens", kept.draft_tokens, conditions.draft_tokens),
-        _difference("target dtype", _dtype(kept.target_dtype), _dtype(conditions.target_dtype)),
+        _difference("target dtype", dtype_name(kept.target_dtype), dtype_name(conditions.target_dtype)),
         _difference("target quantization", kept.target_quantization.lower(), conditions.target_quantization.lower()),
         _revisions(kept.target_revision, conditions.target_revision),
         _difference("release", release, conditions.release),
@@ -213,7 +213,7 @@ def _engine(text: str) -> tuple[str, str]:
     return (found[1].lower(), found[2] or "") if found else ("", "")
 
 
-def _dtype(text: str) -> str:
+def dtype_name(text: str) -> str:
     """A dtype by one name; "auto" says nothing."""
     name = text.lower().removeprefix("torch.")
     return "" if name == "auto" else _DTYPES.get(name, name)

@@ -34,15 +34,8 @@ SECONDS = 1800
 REPORT = "accept len"
 #: Reports after which it answers questions in time: the first passes compile.
 WARM = 10
-HEADINGS = (
-    "The drafter is fed",
-    "boundaries",
-    "by its log",
-    "by its counters",
-    "estimate promised",
-    "measured promised",
-)
-HEADINGS += ("doctor",)
+HEADINGS = ("The drafter is fed", "boundaries", "by its log", "by its counters", "against the estimate")
+HEADINGS += ("against the measurement", "doctor")
 
 
 class Engine(NamedTuple):

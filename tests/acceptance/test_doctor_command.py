@@ -237,9 +237,13 @@ def test_a_stored_version_is_its_contract(scene, engine, doctor, tmp_path, capsy
     assert "boundaries 3, 17, 30 (outputs of layers 2, 16, 29)" in told
 
 
-@pytest.mark.parametrize(("ids", "wrong"), [([1, 15, 28], False), ([0, 14, 27], True)])
+@pytest.mark.parametrize(
+    ("ids", "own", "wrong"),
+    [([1, 15, 28], (), False), ([0, 14, 27], (), True), ([0, 14, 27], (1, 15, 28), False)],
+    ids=["right by hand", "wrong by hand", "another version, with a record of its own"],
+)
 def test_the_layers_that_are_captured_are_those_of_the_files_that_the_engine_loads(
-    ids, wrong, scene, engine, doctor, tmp_path, capsys
+    ids, own, wrong, scene, engine, doctor, tmp_path, capsys
 ):
     del scene.config["eagle_config"][IDS]  # the trainer wrote none, and an operator does by hand
     scene.write()
@@ -249,8 +253,10 @@ def test_the_layers_that_are_captured_are_those_of_the_files_that_the_engine_loa
     assert main.main(["publish", scene.drafter, *words, *data]) == 0
     capsys.readouterr()
     scene.config["eagle_config"][IDS] = ids
+    scene.manifest["layout"]["boundaries"] = list(own)
     scene.up()
-    os.remove(os.path.join(scene.drafter, "drafters-manifest.json"))
+    if not own:
+        os.remove(os.path.join(scene.drafter, "drafters-manifest.json"))
     code, text, _ = doctor("head@1.0", "--url", engine.url, "--seconds", "0", "--json", *data)
     named = {one["code"]: one for one in json.loads(text)["causes"]}
     assert code == 3

@@ -12,6 +12,7 @@ import msgspec
 
 from drafter_contracts.manifest import FileRecord, Manifest
 from drafter_contracts.rendering.records import UNCHANGED, WeightChange
+from drafter_contracts.value_types import Sha256
 from drafter_contracts.verdict import Verdict
 from drafter_registry.errors import Fault
 
@@ -209,6 +210,7 @@ class CheckRequest(Document, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         serving: options as a mapping, without their dashes ({"speculative-algorithm": "EAGLE3", ...}).
         target: Name or path of the target, for messages; "" for the launch's model path.
         target_config: The target's config.json; without it the manifest's record of the target is believed.
+        target_tokenizer_sha256: With `target_config`: sha256 of the target's tokenizer.json, if there is one.
     """
 
     drafter: str = ""
@@ -219,6 +221,7 @@ class CheckRequest(Document, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     serving: dict[str, str | int | float | bool | None] | None = None
     target: str = ""
     target_config: dict[str, object] | None = None
+    target_tokenizer_sha256: Sha256 = ""
 
 
 class ResolveRequest(Document, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -229,6 +232,7 @@ class ResolveRequest(Document, frozen=True, kw_only=True, forbid_unknown_fields=
         engine: "sglang==0.5.23"; "" for the contract alone, without flags.
         target: Name or path of the target for the flags and messages; "" for the manifest's.
         target_config: The target's config.json; without it the manifest's record of the target is believed.
+        target_tokenizer_sha256: With `target_config`: sha256 of the target's tokenizer.json, if there is one.
         draft_path: Where the drafter's files will lie for the engine; "" leaves "{drafter}" in the flags.
         steps: `--speculative-num-steps` to use instead of the recommended.
         topk: `--speculative-eagle-topk`.
@@ -242,6 +246,7 @@ class ResolveRequest(Document, frozen=True, kw_only=True, forbid_unknown_fields=
     engine: str = ""
     target: str = ""
     target_config: dict[str, object] | None = None
+    target_tokenizer_sha256: Sha256 = ""
     draft_path: str = ""
     steps: int | None = None
     topk: int | None = None

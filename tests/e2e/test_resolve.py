@@ -333,3 +333,20 @@ def test_the_model_path_of_the_launch_is_the_target_that_is_judged(stored, tmp_p
     done = stored.resolve("--json", "--target", stored.target, "--", "--model-path", other)
     assert done.returncode == 3
     assert "OPTION_CONTRADICTS" in [one["code"] for one in json.loads(done.stdout)["verdict"]["findings"]]
+
+
+def test_a_recorded_tokenizer_is_compared_with_the_targets_own(tmp_path, runner):
+    own = Stored(tmp_path, runner)
+    place = os.path.join(own.target, "tokenizer.json")
+
+    def told():
+        document = json.loads(own.resolve("--target", own.target, "--json").stdout)
+        return "TARGET_TOKENIZER" in {finding["code"] for finding in document["verdict"].get("findings", ())}
+
+    with open(place, "wb") as file:
+        file.write(b"{}")
+    own.publish()
+    assert not told()
+    with open(place, "wb") as file:
+        file.write(b"{ }")
+    assert told(), "another tokenizer, and another question than before"

@@ -105,7 +105,7 @@ def _render(resolution: Resolution) -> LockedRender | None:
 def _target(asking: Asking, manifest: Manifest) -> LockedTarget:
     """The target's digests, as far as its config is on this machine."""
     asked = asking.asked
-    facts = asked.target_here(manifest)
+    facts = asked.target_here(with_tokenizer=bool(manifest.target.tokenizer_sha256))
     name = asked.target or manifest.target.model
     if facts is None:
         return LockedTarget(name=name)

@@ -86,7 +86,9 @@ def _require(made: Plan, name: str) -> None:
 def _plan(asked: Asked, found: Fetched, name: str) -> Plan:
     engine, manifest = asked.engine, found.manifest
     require_known(engine, name)
-    target = asked.target_here(manifest) or target_of_record(manifest.target, asked.target)
+    target = asked.target_here(with_tokenizer=bool(manifest.target.tokenizer_sha256)) or target_of_record(
+        manifest.target, asked.target
+    )
     facts = read_drafter(
         found.directory,
         target_layers=target.num_layers,

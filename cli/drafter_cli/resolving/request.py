@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from drafter_cli.commandline import Parsed
-    from drafter_contracts.manifest import Manifest
     from drafter_contracts.serving.launch import TargetFacts
 
 ARGS, SHELL, JSON_FORMAT, YAML, ENV = FORMATS = ("args", "shell", "json", "yaml", "env")
@@ -71,12 +70,13 @@ class Asked(msgspec.Struct, frozen=True):
         Raises:
             ContractsError: The target's config cannot be read.
         """
-        here = self.target_here()
+        here = self.target_here(with_tokenizer=True)
         return ResolveRequest(
             drafter=self.reference,
             engine=engine,
             target=self.target,
             target_config=here.config if here is not None else None,
+            target_tokenizer_sha256=here.tokenizer_sha256 if here is not None else "",
             draft_path=self.draft_path,
             steps=self.wishes.steps,
             topk=self.wishes.topk,
@@ -85,8 +85,11 @@ class Asked(msgspec.Struct, frozen=True):
             prefer="render" if self.wishes.prefer == RENDER else "flags",
         )
 
-    def target_here(self, manifest: Manifest | None = None) -> TargetFacts | None:
-        """The target's facts, if its config is on this machine; its tokenizer too, if the manifest records one.
+    def target_here(self, *, with_tokenizer: bool) -> TargetFacts | None:
+        """The target's facts, if its config is on this machine.
+
+        Args:
+            with_tokenizer: Whether its tokenizer.json is read too.
 
         Raises:
             ContractsError: It is, and cannot be read.
@@ -96,8 +99,7 @@ class Asked(msgspec.Struct, frozen=True):
             return target_from_config(config, self.target or self.target_config, source=self.target_config)
         if not self.target or hub_cache.find(self.target, "", environment=None) is None:
             return None
-        tokenizer = manifest is not None and bool(manifest.target.tokenizer_sha256)
-        return read_target(self.target, with_tokenizer=tokenizer)
+        return read_target(self.target, with_tokenizer=with_tokenizer)
 
 
 def read(parsed: Parsed, engine: Engine | None = None) -> Asked:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from drafter_contracts.engines.profile import Profile
     from drafter_contracts.manifest import Manifest
     from drafter_contracts.serving.launch import Invocation, TargetFacts
-    from drafter_registry.documents import CheckRequest
+    from drafter_registry.documents import CheckRequest, ResolveRequest
 
 _KEY = re.compile(r"[A-Za-z0-9]+(?:[_-][A-Za-z0-9]+)*")
 _TARGET_CONFIG = "target_config of the request"
@@ -111,13 +111,15 @@ def serving_arguments(serving: Mapping[str, str | int | float | bool | None], fl
 
 
 def read_target(
-    request_config: dict[str, object] | None, name: str, manifest: Manifest
+    request: CheckRequest | ResolveRequest, name: str, manifest: Manifest
 ) -> tuple[TargetFacts | None, str]:
     """The target by the config that was sent, else by the manifest's record; or None and why."""
-    if request_config is None:
+    config, tokenizer = request.target_config, request.target_tokenizer_sha256
+    if config is None:
         return target_of_record(manifest.target, name), ""
+    path = name or manifest.target.model
     try:
-        return target_from_config(request_config, name or manifest.target.model, source=_TARGET_CONFIG), ""
+        return target_from_config(config, path, source=_TARGET_CONFIG, tokenizer_sha256=tokenizer), ""
     except TargetError as error:
         return None, error.diagnostics()
 

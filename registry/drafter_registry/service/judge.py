@@ -98,7 +98,8 @@ def _key(request: ResolveRequest) -> Key:
     wishes = Wishes(request.steps, request.topk, request.draft_tokens, request.extra, request.prefer)
     if request.draft_path.startswith("-"):
         raise InvalidError("an engine would read this path as an option", faults=(Fault("/draft_path", "a path"),))
-    return Key("", release, request.target, _digest(request.target_config), wishes, request.draft_path)
+    sent = _digest(request.target_config) + request.target_tokenizer_sha256
+    return Key("", release, request.target, sent, wishes, request.draft_path)
 
 
 def _digest(config: dict[str, object] | None) -> str:
@@ -126,7 +127,7 @@ def _answer(
         return Answer(manifest, Plan(verdict.context.get("engine", release), verdict))
     if not isinstance(engine, VllmProfile):
         asked_launch.refuse_files(wishes.extra, engine.profile, "/extra")
-    target, problem = asked_launch.read_target(request.target_config, request.target, manifest)
+    target, problem = asked_launch.read_target(request, request.target, manifest)
     if target is None:
         raise InvalidError("the target's config cannot be read", faults=(Fault("/target_config", problem),))
     try:
@@ -269,7 +270,7 @@ def _situation(
 ) -> Situation:
     """What the rules look at."""
     path = request.target or serving.target_path
-    target, problem = asked_launch.read_target(request.target_config, path, manifest)
+    target, problem = asked_launch.read_target(request, path, manifest)
     if target is not None:
         target, problem = as_launched(target, serving, engine.profile)
     if facts is None:

@@ -26,7 +26,7 @@ class Key(msgspec.Struct, frozen=True):
         digest: Of its manifest.
         release: "" for the contract alone.
         target: Name of the target.
-        target_config: Digest of the config that was sent, or "".
+        target_config: Digests of the config and of the tokenizer that were sent, or "".
         wishes: Numbers and further options.
         draft_path: Where the drafter's files will lie for the engine, or "".
     """

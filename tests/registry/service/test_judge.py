@@ -183,7 +183,7 @@ def test_a_kept_answer_is_given_without_the_database(registry, stored, reference
     "other",
     [
         {"engine": "sglang==0.5.22"}, {"steps": 2}, {"target": "elsewhere"}, {"target_config": TARGET_CONFIG},
-        {"extra": ("--page-size", "2")}, {"draft_path": "/elsewhere"},
+        {"target_tokenizer_sha256": "a" * 64}, {"extra": ("--page-size", "2")}, {"draft_path": "/elsewhere"},
     ],
 )  # fmt: skip
 def test_another_question_has_another_answer(registry, stored, other):

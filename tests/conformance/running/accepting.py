@@ -137,7 +137,7 @@ def table(kept: dict) -> str:
     rows = [HEADINGS, ("---", "---", "---:", "---:", "---", "---", "---")]
     for one in sorted(kept.values(), key=lambda one: -one["log"]):
         lengths = (f"{one['log']:.2f}", f"{one['counters']:.2f}")
-        words = (one["estimate"], one["measured"], ", ".join(f"`{code}`" for code in one["doctor"]) or "nothing wrong")
+        words = (one["estimate"], one["measured"], ", ".join(f"`{code}`" for code in one["doctor"]) or "no cause")
         rows.append((one["name"], ", ".join(map(str, one["boundaries"])), *lengths, *words))
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 

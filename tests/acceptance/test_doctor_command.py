@@ -146,6 +146,8 @@ def test_a_right_pair_that_is_accepted_as_promised(scene, engine, doctor, naps):
     assert found["schema"] == "drafters.diagnosis.v1"
     assert found["acceptance"]["word"] == "as promised"
     assert found["causes"] == []
+    assert all(set(one) == {"what", "why", "settle", "decides"} for one in found["open"])
+    assert found["open"]
     assert naps.count(1.0) == len(naps) == engine.looks - 1  # no longer than the verdict takes
     assert 49 < len(naps) < 300
     assert found["engine"] == "sglang 0.5.23"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from drafter_cli.doctor.examine import Patient
     from drafter_cli.doctor.seen import Seen
     from drafter_cli.observing.engine import EngineClient
-    from drafter_contracts.acceptance.causes import Open
+    from drafter_contracts.acceptance.causes import Diagnosis, Open
     from drafter_contracts.acceptance.promises import Promise
 
 #: Most seconds for which counters are looked at: they stop to be when the verdict on them is there.
@@ -80,13 +80,14 @@ def run(command: Command, parsed: Parsed) -> int:  # noqa: ARG001 - every comman
     return code
 
 
-def document(found: object, code: int) -> dict[str, object]:
+def document(found: Diagnosis, code: int) -> dict[str, object]:
     """The diagnosis for `--json`, with its exit code; described in docs/doctor.md."""
     import msgspec
 
     told: dict[str, object] = msgspec.to_builtins(found)
     always: dict[str, object] = {"causes": [], "checked": [], "open": [], "acceptance": None, "context": {}}
-    return always | told | {"exit_code": code}
+    opened = [{"decides": one.decides, **msgspec.to_builtins(one)} for one in found.open]
+    return always | told | {"open": opened, "exit_code": code}
 
 
 def _patient(parsed: Parsed) -> Patient:

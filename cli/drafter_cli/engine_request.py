@@ -1,4 +1,4 @@
-"""Requests to a running inference engine: one at a time, capped, and never further than to the address that was given."""
+"""Requests to a running inference engine: one at a time, capped, and never further than to the address given."""
 
 from __future__ import annotations
 

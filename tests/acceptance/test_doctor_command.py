@@ -306,7 +306,15 @@ def log(tmp_path, *lines):
 
 
 def decode(length, count=120):
-    return [LINE.format(second % 60, length) for second in range(count)]
+    return [LINE.format(at % 60, length).replace("#token: 4096", f"#token: {4096 + at}") for at in range(count)]
+
+
+def test_lines_that_a_collector_wrote_several_times_are_one_report_each(scene, doctor, tmp_path):
+    once = decode("2.10", 30)
+    for lines in (once, once * 8):
+        path = log(tmp_path, *lines)
+        _, text, _ = doctor("--log", path, "--engine", "sglang==0.5.23", "--", *scene.launch())
+        assert f"30 decode lines of {path}" in text
 
 
 def test_a_log_and_its_launch(scene, doctor, tmp_path):

@@ -215,7 +215,7 @@ def test_a_signal_ends_with_the_verdict_so_far(command, observed, number):
     with subprocess.Popen(
         line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
-        process.stdin.write(observed.start_line() + observed.decode_line(0, 2.5) * 3)
+        process.stdin.write(observed.start_line() + "".join(observed.decode_line(at, 2.5) for at in range(3)))
         process.stdin.flush()
         while "3 readings" not in process.stderr.readline():
             assert process.poll() is None

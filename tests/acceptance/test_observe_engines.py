@@ -316,7 +316,9 @@ def test_a_log_says_under_what_it_was_written(watch, tmp_path):
     assert report.judgement.word == "as promised"
     assert report.conditions.steps == 3
     assert (report.judgement.readings, report.first[11:], report.last[14:]) == (200, report.first[11:], "03:19Z")
-    path.write_text(start_line() + "".join(lines) + start_line(steps=4) + decode_line(300, 3.3) * 3)
+    path.write_text(
+        start_line() + "".join(lines) + start_line(steps=4) + "".join(decode_line(at, 3.3) for at in range(300, 303))
+    )
     kept = tmp_path / "seen.jsonl"
     report = watch("--promise", "2.8", "--log", path, "--from-start", "--for", "0", "-o", kept, url=False)
     assert (report.conditions.steps, report.judgement.readings, report.judgement.seen) == (4, 3, pytest.approx(3.3))

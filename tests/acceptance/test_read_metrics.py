@@ -121,6 +121,13 @@ def test_data_parallel_ranks_report_apart_and_shards_of_one_together():
     assert [(reading.rank, reading.length) for reading in found] == [("0", 2.0), ("1", 3.0)]
 
 
+def test_one_bad_rank_is_not_hidden_in_what_is_counted_for_all():
+    ranks = "".join(sglang(length, speed=9.0, rank=rank) for rank, length in (("0", 2.9), ("1", 1.0)))
+    counters = sglang(verified=1000, generated=2000, requests=4)
+    found = difference(read(sglang(verified=0, generated=0, requests=0)), read(ranks + counters.partition("\n")[2]))
+    assert [(reading.rank, reading.length) for reading in found] == [("0", 2.9), ("1", 1.0)]
+
+
 def test_of_shards_that_differ_the_first_is_believed():
     lines = [f'sglang:spec_accept_length{{model_name="m",tp_rank="{tp}"}} {2 + tp}\n' for tp in (1, 0)]
     assert [reading.length for reading in difference(Snapshot("sglang"), read("".join(lines)))] == [2.0]

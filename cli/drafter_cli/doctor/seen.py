@@ -121,19 +121,23 @@ def of_log(lines: tuple[str, ...], path: str) -> Seen:
         lines: Its lines.
         path: The file, for messages.
     """
+    from drafter_contracts.acceptance.repeated import Repeats
     from drafter_contracts.acceptance.sglang_log import read_line
 
     readings: list[Reading] = []
     causes: dict[tuple[str, str], Cause] = {}
     arguments: dict[str, object] = {}
+    repeats = Repeats()
     for line in lines:
         reading = read_line(line)
         if reading is not None:
-            readings.append(reading)
+            if not repeats.again(line):
+                readings.append(reading)
             continue
         stated = arguments_in(line)
         if stated:  # a later start in the same file counts, and what was read of the one before does not
             arguments, readings, causes = stated, [], {}
+            repeats.forget()
             continue
         cause = cause_in(line)
         if cause is not None and len(causes) < _MOST_CAUSES:

@@ -10,6 +10,7 @@ from typing import Literal
 from drafter_cli.errors import UnreachableError
 from drafter_contracts.acceptance.causes_of_log import arguments_in
 from drafter_contracts.acceptance.records import Reading
+from drafter_contracts.acceptance.repeated import Repeats
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -104,6 +105,7 @@ class Log:
     def __init__(self, follower: Follower) -> None:
         self._follower = follower
         self._lines: deque[str] = deque()
+        self._repeats = Repeats()
         self.arguments: dict[str, object] = {}
         for line in _head(follower.path):
             self.arguments = arguments_in(line) or self.arguments
@@ -122,9 +124,12 @@ class Log:
             if arguments and readings:
                 break
             restarted = bool(arguments)
+            if restarted:
+                self._repeats.forget()
             self.arguments = arguments or self.arguments
-            reading = read_line(self._lines.popleft())
-            if reading is not None:
+            line = self._lines.popleft()
+            reading = read_line(line)
+            if reading is not None and not self._repeats.again(line):
                 readings.append(_dated(reading, now))
         behind = bool(self._lines) or self._follower.behind
         return Look(

@@ -275,7 +275,7 @@ def drafted_steps(parsed: Parsed, beside: Manifest | None, most: int | None) -> 
 
 
 def file_digests_of(drafter: Evaluated, folder: str) -> tuple[str, str]:
-    """Digests of the drafter as it would be published: of its weights (`evidence.documents.weights_digest`), its config.
+    """Digests of the drafter as it would be published: of its weights (see `evidence.documents`), and its config.
 
     Raises:
         UsageError: A file that cannot be read, or that changes.

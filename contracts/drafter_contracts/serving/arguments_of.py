@@ -74,8 +74,8 @@ def stated_values(flags: Sequence[Flag], record: object) -> dict[str, object]:
 
     Args:
         flags: The release's flag table.
-        record: A `ServerArgs`: a dataclass or a msgspec struct, or the mapping that a running engine tells of one. Where
-            a field has no option, its own default counts; a field that is None by its own default says nothing,
+        record: A `ServerArgs`: a dataclass or a msgspec struct, or the mapping that a running engine tells of one.
+            Where a field has no option, its own default counts; a field that is None by its own default says nothing,
             whatever its option's default is.
     """
     options = _Options(flags)

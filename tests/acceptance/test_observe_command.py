@@ -140,6 +140,25 @@ def test_promises_and_reports_are_of_the_version_that_an_alias_means(look, log, 
     assert len(registry.taken) == 1
 
 
+def test_what_another_drafter_does_is_posted_to_no_version(look, stub, observed, registry, tmp_path):
+    stub.answers["/server_info"] = observed.INFO | {"speculative_draft_model_path": str(tmp_path)}
+    own = {"schema": "drafters.manifest.v1", "name": "kimi", "version": "2"}
+    _, digest = registry.manifest("kimi@2")
+
+    def served(**more):
+        stub.answers["/metrics"] = observed.counted([3.0] * 20)
+        (tmp_path / "drafters-manifest.json").write_text(json.dumps(own | more))
+        return look("kimi@2", "--url", stub.url, "--for", "100", "--post")
+
+    for other in ({"version": "1"}, {"name": "other"}, {"render": {"of": "sha256:" + "0" * 64, "engine": "sglang 1"}}):
+        with pytest.raises(UsageError, match="by its manifest, and not kimi@2"):
+            served(**other)
+    assert registry.taken == []
+    assert any("and not kimi@2" in note for note in look("kimi@2", "--url", stub.url, "--for", "100").notes)
+    assert served().posted.stored == 1
+    assert served(render={"of": digest, "engine": "sglang 0.5.23"}).posted.stored == 1
+
+
 def test_a_registry_that_takes_nothing_does_not_change_a_verdict(look, log, registry):
     registry.error = UnavailableError("down")
     report = look("kimi@prod", *whole(log), "--post")

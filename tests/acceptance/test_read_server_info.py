@@ -133,6 +133,17 @@ def test_secrets_do_not_leave():
     assert "SECRET" not in repr(state)
     assert state.arguments["launch_command"].endswith("--port 1")
     assert state.arguments["tokenizer_path"] == "kept"
+    nested = {"loader": {"AWS_SECRET_ACCESS_KEY": "SECRET", "bucket": "b"}, "hf_token": "SECRET", "API_KEY": "SECRET"}
+    state = read({**MERGED, **nested, "launch_command": ["python", "-m", "sglang", "--api_key", "SECRET", "--tp", "8"]})
+    assert "SECRET" not in repr(state)
+    assert state.arguments["loader"] == {"bucket": "b"}
+    assert state.arguments["launch_command"] == "python -m sglang --api_key *** --tp 8"
+    for told in (
+        "env HF_TOKEN=SECRET python -m sglang.launch_server --api-k\tSECRET --port 1",
+        """python -m sglang.launch_server --trust --extra '{"api_key": "SECRET", "n": 1}' --api-key 'SECRET'""",
+        "python -m sglang.launch_server --skip-server-warmup --admin-api-key SECRET",
+    ):
+        assert "SECRET" not in repr(read({**MERGED, "launch_command": told})), told
     called = read({**MERGED, "launch_command": "Engine(model_path='m', api_key='SECRET', port=1)"})
     assert called.arguments["launch_command"] == "Engine(model_path='m', api_key=***, port=1)"
 

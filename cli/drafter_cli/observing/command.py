@@ -99,6 +99,7 @@ def observe(parsed: Parsed, clock: Clock) -> Report:
         RegistryError: The registry refuses.
     """
     options = _Options(parsed)
+    from drafter_cli.observing import promised
     from drafter_cli.observing.engine import EngineClient
     from drafter_cli.observing.follow import Follower
     from drafter_cli.observing.live import Live
@@ -116,6 +117,11 @@ def observe(parsed: Parsed, clock: Clock) -> Report:
         asked = Asked(client, options.stated)
         setting = set_up(client, follower, asked)
         promises = _promises(parsed, backend, setting.state)
+        another = promised.runs_another(setting.state, promises)
+        if another and options.post:
+            raise UsageError(another, "name the drafter that runs, or leave --post out: what is posted stays")
+        if another:
+            live.note(another)
         for limit in setting.limits:
             live.say(limit)
         if options.post and backend is not None:
@@ -279,7 +285,7 @@ def _promises(parsed: Parsed, backend: Backend | None, state: EngineState) -> Pr
 def _of(stated: Promises, found: Promises) -> Promises:
     from dataclasses import replace
 
-    return replace(stated, reference=found.reference)
+    return replace(stated, reference=found.reference, digest=found.digest)
 
 
 @contextmanager

@@ -28,11 +28,13 @@ class Promises:
         promises: The promises.
         origin: Where they are from, in words; "" if nothing was found to ask.
         reference: "name@version" of a stored version, or "".
+        digest: Of that version's manifest, or "".
     """
 
     promises: tuple[Promise, ...] = ()
     origin: str = ""
     reference: str = ""
+    digest: str = ""
 
 
 def stated(text: str, conditions: Conditions) -> Promises:
@@ -72,12 +74,12 @@ def stored(backend: Backend, word: str) -> Promises:
     from drafter_cli.catalogue.pull_command import read_manifest
     from drafter_registry import names
 
-    manifest, _ = read_manifest(backend, names.read_reference(word))
+    manifest, digest = read_manifest(backend, names.read_reference(word))
     reference = f"{manifest.name}@{manifest.version}"
     promises = tuple(
         Promise(acceptance=one.acceptance, where=_where(one)) for one in backend.acceptances(reference).items
     )
-    return Promises(promises=promises, origin=reference, reference=reference)
+    return Promises(promises=promises, origin=reference, reference=reference, digest=digest)
 
 
 def _where(known: KnownAcceptance) -> str:
@@ -97,6 +99,28 @@ def beside(directory: str) -> Promises:
     if manifest is None:
         raise UsageError(f"{directory} has no drafters-manifest.json", "drafters publish writes one, or give --promise")
     return Promises(promises=_of_manifest(manifest), origin=f"the manifest in {directory}")
+
+
+def runs_another(state: EngineState, promises: Promises) -> str:
+    """That the engine serves another drafter than the stored one, by the manifest where it took it from; "" otherwise.
+
+    Where that directory is not on this machine, or has no manifest, nothing is known.
+
+    Raises:
+        ManifestError: The manifest is not right.
+    """
+    path = state.arguments.get(_DRAFT_PATH)
+    if not promises.reference or not isinstance(path, str) or not os.path.isabs(path):
+        return ""
+    manifest = _manifest(path)
+    if manifest is None or not manifest.name or not manifest.version:
+        return ""
+    own = f"{manifest.name}@{manifest.version}"
+    of = manifest.render.of if manifest.render is not None else promises.digest
+    if own == promises.reference and of == promises.digest:
+        return ""
+    what = own if own != promises.reference else f"a render of another {own}"
+    return f"the engine serves {path}, which is {what} by its manifest, and not {promises.reference}"
 
 
 def of_engine(state: EngineState) -> Promises:

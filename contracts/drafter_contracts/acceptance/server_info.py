@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from typing import Any
 
 from drafter_contracts import limits
@@ -24,9 +25,9 @@ _LIVE = frozenset(
         "dspark_info_record", "custom_sigquit_handler", "effective_max_running_requests_per_dp", "world_size",
     }
 )  # fmt: skip
-_SECRET = re.compile(r"(?:^|_)(?:api_key|keyfile_password|password|secret|watermark_key\w*)$")
-_SECRET_WORD = re.compile(r"(--[\w-]*(?:api-key|password|secret)[= ]\s*)('[^']*'|\"[^\"]*\"|\S+)")
-_SECRET_KEYWORD = re.compile(r"(\b\w*(?:api_key|password|secret)=)('[^']*'|\"[^\"]*\"|[^,)\s]+)")
+_SECRET = re.compile(r"api_k|passw|secret|credential|(?:access|private|account)_key|(?:^|_)token$|watermark_key")
+#: A name with its value as a command line, a call, a shell and JSON write them.
+_NAMED = re.compile(r"""([\w-]+)(["']?\s*[=:]\s*|(?<=[\w-])\s+(?!-))('[^']*'|"[^"]*"|[^\s,)}\]'"]+)""")
 #: Names of releases for one method; others are kept as they are written.
 _METHODS = {"LOOKAHEAD": "NGRAM"}
 _DTYPES = {"half": "float16", "float": "float32", "auto": ""}
@@ -93,13 +94,32 @@ def _states(document: dict[str, Any]) -> tuple[list[tuple[str, dict[str, Any]]],
 
 def _arguments(document: dict[str, Any], states: list[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
     """Arguments in force: as the server has them, those of speculation as the first scheduler has them."""
-    found = {key: value for key, value in document.items() if key not in _LIVE and not _SECRET.search(key)}
+    found = {key: _without_secrets(value) for key, value in document.items() if key not in _LIVE and not _secret(key)}
     first = states[0][1] if states else {}
     found |= {key: value for key, value in first.items() if key in found and key.startswith("speculative_")}
     command = found.get("launch_command")
-    if isinstance(command, str):
-        found["launch_command"] = _SECRET_KEYWORD.sub(r"\1***", _SECRET_WORD.sub(r"\1***", command))
+    if isinstance(command, (str, list)):
+        text = command if isinstance(command, str) else shlex.join(map(str, command))
+        found["launch_command"] = _NAMED.sub(_masked, text)
     return found
+
+
+def _secret(name: str) -> bool:
+    return _SECRET.search(name.lower().replace("-", "_")) is not None
+
+
+def _masked(found: re.Match[str]) -> str:
+    name, between, value = found.groups()
+    if _secret(name):
+        return f"{name}{between}***"
+    return name + between + _NAMED.sub(_masked, value)
+
+
+def _without_secrets(value: Any) -> Any:
+    """An argument's value, without what lies in it under a secret's name."""
+    if isinstance(value, dict):
+        return {key: _without_secrets(item) for key, item in value.items() if not _secret(str(key))}
+    return [_without_secrets(item) for item in value] if isinstance(value, list) else value
 
 
 def _conditions(arguments: dict[str, Any], release: str, wrong: list[str]) -> Conditions:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import os
 import signal
@@ -123,6 +124,7 @@ class Registry:
 
 @pytest.fixture
 def registry(monkeypatch):
+    importlib.import_module("drafter_cli.catalogue.pull_command")  # keeps the name that it finds when imported first
     made = Registry()
     monkeypatch.setattr("drafter_cli.client.connect.connect", lambda _parsed: made)
     return made

@@ -101,9 +101,11 @@ def upgrade(database: Database) -> tuple[str, ...]:
 
 def configuration(connection: Connection) -> Config:
     """Alembic's configuration for the shipped revisions on that connection."""
+    import sys
+
     from alembic.config import Config
 
-    found = Config()
+    found = Config(stdout=sys.stdout)  # its default is what was standard output when it was imported first
     found.set_main_option("script_location", "drafter_migrations:")
     found.set_main_option("path_separator", "os")
     found.attributes["connection"] = connection

@@ -55,6 +55,13 @@ def whole(log):
     return ("--log", log, "--from-start", "--for", "0")
 
 
+def test_lines_that_a_collector_wrote_several_times_are_one_report_each(look, observed, tmp_path):
+    path = tmp_path / "doubled.log"
+    path.write_text(observed.start_line() + "".join(observed.decode_line(at, 2.7) * 4 for at in range(30)))
+    report = look(*whole(path), "--promise", "3.9")
+    assert (report.judgement.readings, report.judgement.word) == (30, "too little seen")
+
+
 def test_promises_of_the_manifest_in_a_directory(look, log, directory):
     report = look(directory, *whole(log))
     assert (report.judgement.word, report.judgement.promised) == ("as promised", 1.9)
